@@ -1,0 +1,1 @@
+"""tidegate: outbound HTTP that an agent can be trusted with."""

@@ -1,0 +1,1 @@
+"""One fetch: admit, hops, deadline."""

@@ -1,0 +1,1 @@
+"""Rules and values. Pure: values in, values out. No I/O, no clock, no trio."""

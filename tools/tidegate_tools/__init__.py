@@ -1,0 +1,1 @@
+"""Agent tools on top of the tidegate engine."""
