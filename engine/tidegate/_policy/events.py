@@ -1,0 +1,140 @@
+"""What an `Observer` is told: one frozen event per fetch, hop and phase, with monotonic times.
+
+Events hold facts for operators: a URL may carry a query, so whoever writes events down redacts them with
+`url.without_query`. No event holds a field value, content or a credential.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from tidegate._policy.messages import Hop
+from tidegate._policy.reasons import Phase
+from tidegate._policy.url import URL
+from tidegate.errors import FetchError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchStarted:
+    """A fetch was asked for.
+
+    Attributes:
+        fetch: a number that all events of one fetch share, unique within its engine.
+        time: the trio clock, in seconds; all times of events are.
+        key: the caller's key (an agent, a pid), None if it gave none.
+    """
+
+    fetch: int
+    time: float
+    key: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopStarted:
+    """A request is about to be checked; hop 0 is the first, each redirect adds one."""
+
+    fetch: int
+    time: float
+    hop: int
+    method: str
+    url: URL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseStarted:
+    """A phase of a hop begins."""
+
+    fetch: int
+    time: float
+    hop: int
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseFinished:
+    """A phase of a hop ended well after `duration` seconds."""
+
+    fetch: int
+    time: float
+    hop: int
+    phase: Phase
+    duration: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseFailed:
+    """A phase of a hop ended with an error, or was cancelled (`error` None)."""
+
+    fetch: int
+    time: float
+    hop: int
+    phase: Phase
+    duration: float
+    error: FetchError | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopFinished:
+    """A request was answered, and its content read as far as it will be.
+
+    Attributes:
+        outcome: what happened, with status, peer and timings.
+        wire_bytes: content bytes received, before decoding.
+    """
+
+    fetch: int
+    time: float
+    hop: int
+    outcome: Hop
+    wire_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFinished:
+    """The fetch gave a response.
+
+    Attributes:
+        duration: seconds from the call to here.
+        status: of the final response.
+        content_bytes: decoded content bytes that were handed over.
+        truncated: the content was cut at a cap.
+    """
+
+    fetch: int
+    time: float
+    duration: float
+    status: int
+    content_bytes: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFailed:
+    """The fetch was refused, failed, or was cancelled by its caller (`error` None)."""
+
+    fetch: int
+    time: float
+    duration: float
+    error: FetchError | None
+
+
+Event: TypeAlias = (
+    FetchStarted
+    | HopStarted
+    | PhaseStarted
+    | PhaseFinished
+    | PhaseFailed
+    | HopFinished
+    | FetchFinished
+    | FetchFailed
+)
+
+
+class Observer(Protocol):
+    """Whoever wants to know. Called synchronously from the fetching task: be quick, never block.
+
+    An exception that it raises is logged under `tidegate` and does not touch the fetch.
+    """
+
+    def on_event(self, event: Event) -> None:
+        """Take note of one event."""
+        ...

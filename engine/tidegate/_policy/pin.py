@@ -1,0 +1,81 @@
+"""The pin: an address that has passed every check, as a type. `check_addresses` is its only maker."""
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from tidegate._policy.address import classify_address, dial_address
+from tidegate._policy.policy import Policy
+from tidegate._policy.reasons import AddressClass, Reason
+from tidegate._policy.url import URL
+from tidegate.errors import AddressDenied, ResolutionError
+
+_SEAL: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTarget:
+    """Where a connection may go, and nowhere else. A `Connector` takes nothing but this.
+
+    Attributes:
+        scheme: "http" or "https".
+        host: the canonical host of the URL; certificates are checked against it.
+        port: the port.
+        address: the validated address that is dialled.
+        self_allowed: a private-range rule admits this very address, so it may be this machine (D-7).
+    """
+
+    scheme: str
+    host: str
+    port: int
+    address: IPv4Address | IPv6Address
+    self_allowed: bool
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("a PinnedTarget is made by check_addresses alone")
+
+
+def check_addresses(
+    policy: Policy, url: URL, addresses: Sequence[IPv4Address | IPv6Address]
+) -> tuple[PinnedTarget, ...]:
+    """Pin a URL to the addresses its host has, if every single one of them may be reached.
+
+    One bad answer refuses all: a name that is public and private at once is either an attack or a mistake
+    (W-106). No message holds an address that DNS gave (W-F3).
+
+    Raises:
+        AddressDenied: at least one address is not public and no private-range rule admits it.
+        ResolutionError: there are no addresses.
+    """
+    if not addresses:
+        raise ResolutionError(f"{url.host} has no addresses")
+    return tuple(_pin(policy, url, dial_address(address)) for address in dict.fromkeys(addresses))
+
+
+def _pin(policy: Policy, url: URL, address: IPv4Address | IPv6Address) -> PinnedTarget:
+    admitted = any(rule.admits(url, address) for rule in policy.private_ranges)
+    kind = classify_address(address)
+    if kind is not AddressClass.GLOBAL and not admitted:
+        raise _refusal(url, kind)
+    return PinnedTarget(url.scheme, url.host, url.port, address, admitted, _SEAL)
+
+
+_NAMES: Final = {
+    AddressClass.IMDS: "a cloud metadata or platform address; nothing can allow it",
+    AddressClass.LOOPBACK: "a loopback address; only a private-range rule that spells it out can allow it",
+    AddressClass.LINK_LOCAL: "a link-local address; nothing can allow it",
+    AddressClass.MULTICAST: "a multicast address; nothing can allow it",
+    AddressClass.UNSPECIFIED: "the unspecified address; nothing can allow it",
+    AddressClass.PRIVATE: "a private address; only a private-range rule for this host can allow it",
+    AddressClass.ULA: "a unique local address; only a private-range rule for this host can allow it",
+    AddressClass.CGNAT: "a carrier-grade NAT address; only a private-range rule for this host can allow it",
+    AddressClass.RESERVED: "a reserved or special-purpose address; at most a private-range rule can allow it",
+}
+
+
+def _refusal(url: URL, kind: AddressClass) -> AddressDenied:
+    verb = "is" if url.address is not None else "resolves to"
+    return AddressDenied(f"{url.host} {verb} {_NAMES[kind]}", reason=Reason(kind.value))

@@ -1,0 +1,330 @@
+"""`Policy`: what may be reached, and the checks of a target that need no DNS."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Final, NamedTuple, TypeVar
+
+from tidegate._policy.address import may_never_be_admitted
+from tidegate._policy.fields import CREDENTIAL_FIELDS, is_own_field
+from tidegate._policy.host import HostList, is_local_name
+from tidegate._policy.messages import METHODS
+from tidegate._policy.ports import BAD_PORTS, MAX_PORT
+from tidegate._policy.reasons import Reason
+from tidegate._policy.url import URL
+from tidegate.errors import Denied, HostDenied, PortDenied, SchemeDenied
+
+_ENCODED_SLASH: Final = re.compile("%2f|%5c", re.IGNORECASE)
+_LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+# A fake-IP proxy answers every name from this block (Clash, Surge, sing-box); see decision D-12.
+_FAKE_IP: Final = (IPv4Network("198.18.0.0/15"), IPv6Network("fc00::/7"))
+
+
+def _within(inner: IPv4Network | IPv6Network, outer: Iterable[IPv4Network | IPv6Network]) -> bool:
+    return any(
+        isinstance(inner, IPv4Network) is isinstance(net, IPv4Network) and inner.subnet_of(net)  # type: ignore[arg-type]
+        for net in outer
+    )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PrivateRange:
+    """An operator's exception to the floor: the named hosts may resolve into one range (D-12).
+
+    No rule admits metadata addresses, link-local, multicast, unspecified or broadcast ones, nor an address
+    that wraps one of those. Loopback needs a rule that lies within loopback.
+
+    Args:
+        cidr: the range, such as "10.20.0.0/16"; no host bits set.
+        hosts: host-list patterns (exact, or "*.corp.example" for any depth below). "*" alone names all
+            hosts and is only for fake-IP proxies: within 198.18.0.0/15, or a ULA prefix; it never admits
+            an address typed into a URL.
+
+    Raises:
+        ValueError: one of them is wrong; the message says what and what is allowed.
+    """
+
+    cidr: str
+    hosts: tuple[str, ...]
+    _network: IPv4Network | IPv6Network = field(repr=False, compare=False)
+    _host_list: HostList | None = field(repr=False, compare=False)
+
+    def __init__(self, cidr: str, hosts: str | Iterable[str]) -> None:
+        network = _parse_range(cidr)
+        names = (hosts,) if isinstance(hosts, str) else tuple(hosts)
+        if not names:
+            raise ValueError(f"private range {cidr} names no hosts; a range is always bound to host names")
+        for_all = names == ("*",)
+        if for_all and not _within(network, _FAKE_IP):
+            raise ValueError(
+                f'private range {cidr}: hosts "*" is only for fake-IP proxies, within 198.18.0.0/15 '
+                "or a ULA prefix; name the hosts instead"
+            )
+        object.__setattr__(self, "cidr", str(network))
+        object.__setattr__(self, "hosts", names)
+        object.__setattr__(self, "_network", network)
+        object.__setattr__(
+            self, "_host_list", None if for_all else HostList(names, allow_special_suffix=True)
+        )
+
+    def names(self, host: str) -> bool:
+        """True if the rule names this host; the star names none (D-8 stays in force)."""
+        return self._host_list is not None and self._host_list.matches(host)
+
+    def admits(self, url: URL, address: IPv4Address | IPv6Address) -> bool:
+        """True if this rule lets `url`'s host be at `address`."""
+        named = self.names(url.host) if self._host_list is not None else url.address is None
+        return named and address in self._network and self._may_admit(address)
+
+    def _may_admit(self, address: IPv4Address | IPv6Address) -> bool:
+        if may_never_be_admitted(address):
+            return False
+        return not address.is_loopback or _within(self._network, _LOOPBACK)
+
+
+def _parse_range(cidr: object) -> IPv4Network | IPv6Network:
+    if not isinstance(cidr, str):
+        raise ValueError(f"a private range must be text such as '10.20.0.0/16', not {type(cidr).__name__}")
+    try:
+        network = ip_network(cidr)
+    except ValueError as error:
+        raise ValueError(f"private range {cidr!r} is no CIDR block such as '10.20.0.0/16': {error}") from None
+    if may_never_be_admitted(network[0]) and may_never_be_admitted(network[-1]):
+        raise ValueError(
+            f"private range {cidr} can not be admitted by any rule (metadata, link-local, multicast ...)"
+        )
+    return network
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RequestRule:
+    """What may be asked of one host: a method and path allow list.
+
+    A host that at least one rule names may only be asked for what one of its rules allows.
+
+    Args:
+        host: a host-list pattern.
+        methods: allowed methods; empty means all.
+        paths: allowed paths, exact ("/v1/users") or everything below ("/v1/*"); empty means all. A star
+            covers no encoded slash or backslash: servers disagree on where those lead.
+
+    Raises:
+        ValueError: one of them is wrong.
+    """
+
+    host: str
+    methods: tuple[str, ...]
+    paths: tuple[str, ...]
+    _host_list: HostList = field(repr=False, compare=False)
+
+    def __init__(self, host: str, methods: Iterable[str] = (), paths: Iterable[str] = ()) -> None:
+        object.__setattr__(self, "host", host)
+        object.__setattr__(self, "methods", _texts("methods of a request rule", methods))
+        object.__setattr__(self, "paths", _texts("paths of a request rule", paths))
+        object.__setattr__(self, "_host_list", HostList((host,)))
+        for method in self.methods:
+            if method not in METHODS:
+                raise ValueError(
+                    f"request rule for {host}: method {method!r} is none of {', '.join(METHODS)}"
+                )
+        for path in self.paths:
+            if not path.startswith("/") or "*" in path.removesuffix("/*"):
+                raise ValueError(
+                    f"request rule for {host}: path {path!r} must be like '/v1/users' or '/v1/*'"
+                )
+
+    def names(self, host: str) -> bool:
+        """True if the rule is about this host."""
+        return self._host_list.matches(host)
+
+    def allows(self, url: URL, method: str) -> bool:
+        """True if this rule lets `method` be sent to the path of `url`; its host is not looked at."""
+        return (not self.methods or method in self.methods) and (
+            not self.paths or any(_path_matches(pattern, url.path) for pattern in self.paths)
+        )
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    # Dot segments are gone from a parsed path, so what stands below a prefix stays below it.
+    if not pattern.endswith("/*"):
+        return path == pattern
+    return path.startswith(pattern[:-1]) and not _ENCODED_SLASH.search(path)
+
+
+def _texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise ValueError(f"{name} must be a list of texts, not one text")
+    return tuple(values)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Policy:
+    """What an engine may reach. The floor under it (public addresses only, pinned) is always on.
+
+    Args:
+        hosts: the only hosts that may be reached (exact, or "*.example.com" for any depth below, never the
+            apex); an empty list allows none; None allows any public host.
+        require_https: refuse http, on every hop.
+        ports: the only ports that may be reached. None: any port on a host that `hosts` lists, otherwise
+            any but the WHATWG bad ports (decision D-11).
+        private_ranges: exceptions to the floor, each bound to host names (D-12).
+        request_rules: method and path allow lists per host.
+        redirect_fields: names of request fields that may follow a redirect to another origin, beside the
+            known safe ones (D-22). Credentials never do.
+        keep_credentials_within_origin: the caller's own Authorization and Cookie fields follow a redirect
+            within one origin. Off, they are gone after the first redirect.
+
+    Raises:
+        ValueError: the message names the argument, what was wrong and what is allowed.
+    """
+
+    hosts: HostList | None
+    require_https: bool
+    ports: frozenset[int] | None
+    private_ranges: tuple[PrivateRange, ...]
+    request_rules: tuple[RequestRule, ...]
+    redirect_fields: frozenset[str]
+    keep_credentials_within_origin: bool
+
+    def __init__(
+        self,
+        *,
+        hosts: Iterable[str] | HostList | None = None,
+        require_https: bool = False,
+        ports: Iterable[int] | None = None,
+        private_ranges: Iterable[PrivateRange] = (),
+        request_rules: Iterable[RequestRule] = (),
+        redirect_fields: Iterable[str] = (),
+        keep_credentials_within_origin: bool = False,
+    ) -> None:
+        object.__setattr__(self, "hosts", _host_list(hosts))
+        object.__setattr__(self, "require_https", _flag("require_https", require_https))
+        object.__setattr__(self, "ports", None if ports is None else _ports(ports))
+        object.__setattr__(self, "private_ranges", _all_of(PrivateRange, "private_ranges", private_ranges))
+        object.__setattr__(self, "request_rules", _all_of(RequestRule, "request_rules", request_rules))
+        object.__setattr__(self, "redirect_fields", _redirect_fields(redirect_fields))
+        object.__setattr__(
+            self,
+            "keep_credentials_within_origin",
+            _flag("keep_credentials_within_origin", keep_credentials_within_origin),
+        )
+
+
+_Value = TypeVar("_Value")
+
+
+def _host_list(hosts: Iterable[str] | HostList | None) -> HostList | None:
+    if hosts is None or isinstance(hosts, HostList):
+        return hosts
+    return HostList(_texts("Policy.hosts", hosts))
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"Policy.{name} must be True or False, not {value!r}")
+    return value
+
+
+def _ports(ports: Iterable[int]) -> frozenset[int]:
+    checked = frozenset(ports)
+    for port in checked:
+        if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= MAX_PORT:
+            raise ValueError(f"Policy.ports must be whole numbers from 1 to {MAX_PORT}, not {port!r}")
+    return checked
+
+
+def _all_of(kind: type[_Value], name: str, values: Iterable[_Value]) -> tuple[_Value, ...]:
+    checked = tuple(values)
+    for value in checked:
+        if not isinstance(value, kind):
+            raise ValueError(f"Policy.{name} must hold {kind.__name__} values, not {type(value).__name__}")
+    return checked
+
+
+def _redirect_fields(names: Iterable[str]) -> frozenset[str]:
+    checked = frozenset(name.lower() for name in _texts("Policy.redirect_fields", names))
+    refused = sorted(name for name in checked if name in CREDENTIAL_FIELDS or is_own_field(name))
+    if refused:
+        raise ValueError(
+            f"Policy.redirect_fields may not name {', '.join(refused)}: never sent to another origin"
+        )
+    return checked
+
+
+class Rule(NamedTuple):
+    """One check of a target that needs no DNS.
+
+    Attributes:
+        name: of the check.
+        setting: of `Policy`, that decides it.
+        check: the refusal, or None.
+        passing: what is true if it does not refuse.
+    """
+
+    name: str
+    setting: str
+    check: Callable[[Policy, URL, str], Denied | None]
+    passing: str
+
+
+def _check_scheme(policy: Policy, url: URL, method: str) -> Denied | None:
+    if policy.require_https and url.scheme != "https":
+        return SchemeDenied("http is refused here: require_https is on", reason=Reason.HTTPS_REQUIRED)
+    return None
+
+
+def _check_host(policy: Policy, url: URL, method: str) -> Denied | None:
+    if policy.hosts is None or policy.hosts.matches(url.host):
+        return None
+    return HostDenied(f"{url.host} is not in allowed_hosts", reason=Reason.NOT_IN_ALLOWLIST)
+
+
+def _check_local_name(policy: Policy, url: URL, method: str) -> Denied | None:
+    if not is_local_name(url.host) or any(rule.names(url.host) for rule in policy.private_ranges):
+        return None
+    return HostDenied(
+        f"{url.host} is a name of the local network; only a private-range rule that names it can allow it",
+        reason=Reason.LOCAL_NAME,
+    )
+
+
+def _check_port(policy: Policy, url: URL, method: str) -> Denied | None:
+    if policy.ports is not None:
+        if url.port in policy.ports:
+            return None
+        return PortDenied(f"port {url.port} is not among the allowed ports")
+    if url.port not in BAD_PORTS or (policy.hosts is not None and policy.hosts.matches(url.host)):
+        return None
+    return PortDenied(f"port {url.port} is on the list of ports that belong to other protocols")
+
+
+def _check_request(policy: Policy, url: URL, method: str) -> Denied | None:
+    rules = [rule for rule in policy.request_rules if rule.names(url.host)]
+    if not rules or any(rule.allows(url, method) for rule in rules):
+        return None
+    return HostDenied(
+        f"no request rule for {url.host} allows {method} on this path", reason=Reason.REQUEST_NOT_ALLOWED
+    )
+
+
+TARGET_RULES: Final = (
+    Rule("scheme", "require_https", _check_scheme, "the scheme is allowed"),
+    Rule("host list", "hosts", _check_host, "the host is allowed"),
+    Rule("local name", "private_ranges", _check_local_name, "the host is no local name, or a rule names it"),
+    Rule("port", "ports", _check_port, "the port is allowed"),
+    Rule("request", "request_rules", _check_request, "no request rule is against it"),
+)
+"""What is asked of every hop before DNS, in this order. `parse_url` has refused disguised hosts already."""
+
+
+def check_target(policy: Policy, url: URL, method: str) -> None:
+    """Refuse a target that no DNS answer could make acceptable.
+
+    Raises:
+        Denied: the first rule that refuses; its message names the setting that decides.
+    """
+    for rule in TARGET_RULES:
+        refusal = rule.check(policy, url, method)
+        if refusal is not None:
+            raise refusal

@@ -1,0 +1,196 @@
+"""Response heads: h11 judges every one; a small table says what is repaired when it refuses.
+
+Real servers send field lines that h11 refuses. What is repaired here can only drop or trim a field line, or
+read Transfer-Encoding as every browser does; anything that could move a message boundary stays an error. A
+repaired head is named in `oddities`, and its connection is never used again.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import h11
+
+from tidegate._policy.limits import Limits
+from tidegate.errors import MessageTooLarge, RemoteProtocolError
+
+RawFields = list[tuple[bytes, bytes]]
+
+MAX_LENGTH: Final = 2**63 - 1
+"""The largest Content-Length or chunk size taken for a number (decision D-4)."""
+
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_LINE_END: Final = re.compile(rb"\r?\n")
+_NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2
+
+# h11 parses an answer only to a request. Which one hardly matters: framing is decided in `http1`.
+_REQUEST: Final = h11.Request(method="GET", target="/", headers=[("host", "-")])
+_REQUEST_END: Final = h11.EndOfMessage()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A response head, final or interim, as h11 understood it.
+
+    Attributes:
+        status: the status code.
+        reason: the reason phrase.
+        http_version: "1.1" or "1.0".
+        fields: names as the peer wrote them, and values.
+        content_length: if there is one.
+        chunked: Transfer-Encoding says chunked.
+        closing: the peer will close after this message, or it is HTTP/1.0.
+        keep_alive: seconds that the peer's Keep-Alive field promises, if it does.
+        oddities: what was repaired or tolerated.
+    """
+
+    status: int
+    reason: bytes
+    http_version: str
+    fields: RawFields = field(repr=False)
+    content_length: int | None
+    chunked: bool
+    closing: bool
+    keep_alive: float | None
+    oddities: tuple[str, ...]
+
+    @property
+    def interim(self) -> bool:
+        """True for 1xx."""
+        return self.status < 200
+
+    def values(self, name: bytes) -> list[bytes]:
+        """The values of a field, by its lower-case name."""
+        return [value for key, value in self.fields if key.lower() == name]
+
+
+def parse_head(raw: bytes, limits: Limits) -> Head:
+    """Parse one whole head, from the status line to the blank line.
+
+    Raises:
+        RemoteProtocolError: it is no response head, even after repair; 101 counts as such, since nobody
+            asked to upgrade.
+        MessageTooLarge: it has more field lines than `max_fields`.
+    """
+    if raw.count(b"\n") - 2 > limits.max_fields:
+        raise MessageTooLarge(f"the response head has more than {limits.max_fields} fields (max_fields)")
+    oddities: list[str] = []
+    event = _judge(raw)
+    if event is None:
+        event = _judge(_repair(raw, oddities))
+    if event is None:
+        raise RemoteProtocolError("the peer's response head is not valid HTTP/1.1")
+    return _understand(event, raw, oddities)
+
+
+def parse_trailers(raw: bytes) -> RawFields:
+    """Parse a trailer section that ends with its blank line; fields that frame messages are dropped.
+
+    Raises:
+        RemoteProtocolError: it holds a line that is no field.
+    """
+    event = _judge(b"HTTP/1.1 200 OK\r\n" + raw)
+    if event is None:
+        raise RemoteProtocolError("the peer's trailer section is not valid HTTP/1.1")
+    return [pair for pair in event.headers.raw_items() if pair[0].lower() not in _FRAMING]
+
+
+def _judge(raw: bytes) -> h11.Response | h11.InformationalResponse | None:
+    """What h11 makes of it, None if it refuses."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=len(raw) + 1)
+    connection.send(_REQUEST)
+    connection.send(_REQUEST_END)
+    connection.receive_data(raw)
+    try:
+        event = connection.next_event()
+    except h11.RemoteProtocolError:
+        return None
+    return event if isinstance(event, h11.Response | h11.InformationalResponse) else None
+
+
+def _understand(event: h11.Response | h11.InformationalResponse, raw: bytes, oddities: list[str]) -> Head:
+    length: int | None = None
+    chunked = closing = False
+    keep_alive = None
+    for name, value in event.headers:  # h11 gives names in lower case here
+        if name == b"content-length":
+            length = int(value)
+        elif name == b"transfer-encoding":
+            chunked = True
+        elif name == b"connection":
+            closing = closing or b"close" in value.lower()
+        elif name == b"keep-alive":
+            keep_alive = _keep_alive_timeout(value)
+    if length is not None:
+        if length > MAX_LENGTH:
+            raise RemoteProtocolError("the peer announced a Content-Length that is no sane number")
+        if _REPEATED_LENGTH.search(raw):  # h11 folds equal lengths into one
+            oddities.append("repeated Content-Length")
+    if chunked and length is not None:
+        oddities.append("both Transfer-Encoding and Content-Length")
+    version = event.http_version.decode("ascii")
+    return Head(
+        status=event.status_code,
+        reason=bytes(event.reason),
+        http_version=version,
+        fields=event.headers.raw_items(),
+        content_length=length,
+        chunked=chunked,
+        closing=closing or version != "1.1",
+        keep_alive=keep_alive,
+        oddities=tuple(oddities),
+    )
+
+
+_REPEATED_LENGTH: Final = re.compile(rb"(?is)\ncontent-length:(?:[^\n]*,|.*\ncontent-length:)")
+_TIMEOUT: Final = re.compile(rb"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
+
+
+def _keep_alive_timeout(value: bytes) -> float | None:
+    match = _TIMEOUT.search(value)
+    return float(match[1]) if match else None
+
+
+def _repair(raw: bytes, oddities: list[str]) -> bytes:
+    """The same head with what may be repaired repaired; `oddities` tells what was done."""
+    status_line, *lines = _LINE_END.split(raw.rstrip(b"\r\n"))
+    kept = [status_line]
+    codings: list[bytes] = []
+    for line in lines:
+        if line[:1] in (b" ", b"\t") and len(kept) == 1:
+            oddities.append("a first field line that starts with white space was dropped")
+        elif line[:1] in (b" ", b"\t"):
+            kept.append(line)
+        else:
+            _repair_line(line, kept, codings, oddities)
+    if codings:
+        kept.extend(_repair_transfer_encoding(codings, oddities))
+    return b"\r\n".join(kept) + b"\r\n\r\n"
+
+
+def _repair_line(line: bytes, kept: list[bytes], codings: list[bytes], oddities: list[str]) -> None:
+    name, colon, value = line.partition(b":")
+    bare = name.rstrip(b" \t")
+    if colon and bare.lower() == b"transfer-encoding" and bare == name:
+        codings.extend(coding.strip().lower() for coding in value.split(b","))
+    elif not colon or (bare == name and _NAME.fullmatch(name)):
+        kept.append(line)
+    elif bare.lower() in _FRAMING or any(framing in bare.lower() for framing in _FRAMING):
+        kept.append(line)  # stays refused: a framing field that two readers read differently
+    elif _NAME.fullmatch(bare):
+        oddities.append("white space before a colon was removed")  # RFC 9112 5.1
+        kept.append(bare + b":" + value)
+    else:
+        oddities.append("a field line with an invalid name was dropped")
+
+
+def _repair_transfer_encoding(codings: list[bytes], oddities: list[str]) -> list[bytes]:
+    """`identity` means nothing, `chunked` said twice is meant once; everything else stays refused."""
+    meant = [coding for coding in codings if coding not in (b"identity", b"")]
+    if codings and codings[-1] == b"chunked" and set(meant) == {b"chunked"}:
+        oddities.append("an unusual Transfer-Encoding was read as chunked")
+        return [b"Transfer-Encoding: chunked"]
+    if not meant:
+        oddities.append("Transfer-Encoding: identity was ignored")
+        return []
+    return [b"Transfer-Encoding: " + b", ".join(codings)]

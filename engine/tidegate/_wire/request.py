@@ -1,0 +1,49 @@
+"""The bytes of a request head (RFC 9112 3): origin-form, one Host, framing by us alone."""
+
+from typing import Final
+
+from tidegate._policy.fields import Fields, has_field
+from tidegate._policy.messages import Request
+from tidegate._version import __version__
+from tidegate._wire.decode import accept_encoding
+
+_USER_AGENT: Final = f"tidegate/{__version__}"
+# RFC 9110 8.6: a user agent sends Content-Length with these methods even when there is no content.
+_EXPECTING_CONTENT: Final = frozenset({"POST", "PUT", "PATCH"})
+
+
+def request_head(request: Request, fields: Fields) -> bytes:
+    """The head of a request, ready to send.
+
+    Args:
+        request: what is asked, and where. Its own `fields` are not looked at.
+        fields: the fields of this hop, credentials included; already checked, so they are ASCII.
+    """
+    lines = [f"{request.method} {request.url.target} HTTP/1.1", f"Host: {request.url.authority}"]
+    lines.extend(f"{name}: {value}" for name, value in _defaults(fields))
+    lines.extend(f"{name}: {value}" for name, value in fields)
+    lines.extend(_framing(request))
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+
+
+def offers_codings(fields: Fields) -> bool:
+    """True if we offer content codings of our own, and so decode them (decision D-3).
+
+    A caller that sets Accept-Encoding gets the bytes as they came. A range is counted in encoded bytes, so
+    a request for one offers nothing either.
+    """
+    return not has_field(fields, "accept-encoding") and not has_field(fields, "range")
+
+
+def _defaults(fields: Fields) -> Fields:
+    offered = accept_encoding() if offers_codings(fields) else "identity"
+    defaults = (("User-Agent", _USER_AGENT), ("Accept", "*/*"), ("Accept-Encoding", offered))
+    return tuple(field for field in defaults if not has_field(fields, field[0].lower()))
+
+
+def _framing(request: Request) -> list[str]:
+    if not isinstance(request.content, bytes):
+        return ["Transfer-Encoding: chunked"]
+    if request.content or request.method in _EXPECTING_CONTENT:
+        return [f"Content-Length: {len(request.content)}"]
+    return []
