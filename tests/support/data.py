@@ -1,7 +1,6 @@
 """Where test data lies: our corpora beside the tests, other projects' suites in the shared folder."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,6 @@ def suite_json(name: str) -> Any:
     return json.loads(suite(name).read_text(encoding="utf-8"))
 
 
-def rows_of_kind(kind: str) -> Iterator[dict[str, Any]]:
+def rows_of_kind(kind: str) -> list[dict[str, Any]]:
     """The rows of the URL corpus of one kind."""
-    return (row for row in corpus("urls") if row["kind"] == kind)
+    return [row for row in corpus("urls") if row["kind"] == kind]

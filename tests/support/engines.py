@@ -36,7 +36,9 @@ async def engine_with(
     nursery: trio.Nursery, script: Script, **options: Any
 ) -> AsyncIterator[tuple[tidegate.Engine, MemoryConnector]]:
     """An engine whose every connection leads to `script`; options are those of `open_engine`."""
-    connector = options.pop("connector", None) or MemoryConnector(nursery, script, options.pop("server_tls", None))
+    connector = options.pop("connector", None) or MemoryConnector(
+        nursery, script, options.pop("server_tls", None)
+    )
     options.setdefault("resolver", AnyHost())
     async with tidegate.open_engine(connector=connector, **options) as engine:
         yield engine, connector

@@ -165,6 +165,27 @@ def test_class_of_each_block_and_of_its_neighbours(
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "192.0.0.9",
+            "192.0.0.10",
+            "2001:1::1",
+            "2001:1::2",
+            "2001:1::3",
+            "192.88.99.2",
+            "100::1",
+            "100:0:0:1::1",
+        ),
+        *("2001:2::1", "2001:10::1", "2001:20::1", "2001:30::1", "2001:1ff::1", "100:0:0:2::1"),
+    ],
+)
+def test_d6_special_purpose_addresses_inside_other_blocks_are_reserved(text: str) -> None:
+    """The anycast addresses and overlay identifiers too, which the registry calls reachable."""
+    assert classify_address(text) is RESERVED
+
+
+@pytest.mark.parametrize(
     "text", ["1.1.1.1", "8.8.8.8", "192.31.196.1", "192.52.193.1", "192.175.48.1", "2606:4700:4700::1111"]
 )
 def test_f18_public_addresses_are_global(text: str) -> None:

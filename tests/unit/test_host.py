@@ -125,10 +125,10 @@ MALFORMED = [
     ("a.xn--127-0-0-1.example", "punycode"),
     ("xn--1ug.example", "UTS 46"),
     ("xn--u-ccb.example", "UTS 46"),
-    # `xn--tda` spelt with a capital in its punycode, and a label that would decode to an A-label again.
+    # Would decode to a label that begins with xn-- again.
     ("xn--xn---epa", "punycode"),
-    # Decodes and is unchanged by UTS 46, but Unicode has no such character.
-    ("xn--ex-rs2q.example", "holds"),
+    # Decodes, but Unicode has no such character.
+    ("xn--ab-g4b.example", "U+0378, which is not assigned"),
     ("[]", "neither"),
     ("[", "neither"),
     ("[::1", "neither"),
@@ -466,6 +466,13 @@ def test_grants_are_values_and_keep_their_texts() -> None:
     assert grants != GrantPatterns(["*"])
     assert grants
     assert not GrantPatterns([])
+
+
+def test_patterns_that_are_no_text_grant_nothing() -> None:
+    odd: list[Any] = [None, 7, b"a.example", ["a.example"], "b.example"]
+    grants = GrantPatterns(odd)
+    assert not grants.covers("a.example")
+    assert grants.covers("b.example")
 
 
 ANYTHING = (

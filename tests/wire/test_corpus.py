@@ -17,7 +17,7 @@ from tests.wire import test_corpus_behaviours
 from tidegate.testing.memory import MemoryConnector, Peer
 
 ROWS = {row["id"]: row for row in corpus("wire")}
-REPLAYED = {id for id, row in ROWS.items() if "server_bytes" in row or "segments" in row}
+REPLAYED = {row_id for row_id, row in ROWS.items() if "server_bytes" in row or "segments" in row}
 
 # The words of the corpus for errors, as our reasons.
 REASONS = {
@@ -48,8 +48,8 @@ CHOSEN_OK = {"status-http12"}
 def test_every_row_runs() -> None:
     """A row is replayed here, or has a test of its name in `test_corpus_behaviours` or a unit test."""
     elsewhere = {name.removeprefix("test_").replace("_", "-") for name in dir(test_corpus_behaviours)}
-    assert 107 == len(ROWS)
-    assert set() == {id for id in set(ROWS) - REPLAYED if id.lower() not in elsewhere}
+    assert len(ROWS) == 107
+    assert set() == {row_id for row_id in set(ROWS) - REPLAYED if row_id.lower() not in elsewhere}
 
 
 def segments(row: dict[str, Any]) -> list[bytes | float]:
@@ -79,7 +79,10 @@ async def test_row(row_id: str, nursery: trio.Nursery, autojump_clock: Any) -> N
                 await peer.respond(b"second")
                 continue
             for item in segments(row):
-                await (peer.send(item) if isinstance(item, bytes) else trio.sleep(item))
+                if isinstance(item, bytes):
+                    await peer.send(item)
+                else:
+                    await trio.sleep(item)
             if row.get("then") == "close" and not expect.get("reuse"):
                 return
 
@@ -134,7 +137,9 @@ def check_response(row: dict[str, Any], response: tidegate.Response) -> None:
     for name in expect.get("headers_absent", ()):
         assert name not in response.headers
     for name, value in expect.get("header_bytes", {}).items():
-        assert dict((key.lower(), raw) for key, raw in response.headers.raw)[name.encode()] == ast.literal_eval(value)
+        assert {key.lower(): raw for key, raw in response.headers.raw}[name.encode()] == ast.literal_eval(
+            value
+        )
     for name, value in expect.get("trailers", {}).items():
         assert response.trailers[name] == value
     if expect.get("truncated"):

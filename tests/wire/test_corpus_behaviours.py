@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 import tidegate
+from tests.support.cancelling import open_files
 from tests.support.engines import AnyHost, engine_with
 from tidegate.testing.memory import MemoryConnector, Peer
 
@@ -25,7 +26,7 @@ async def refused(nursery: trio.Nursery, script: Any, reason: str, **options: An
             await engine.fetch(URL, **options)
         assert caught.value.reason == reason
     await trio.testing.wait_all_tasks_blocked()
-    assert 0 == connector.open_connections
+    assert connector.open_connections == 0
     return caught.value
 
 
@@ -65,14 +66,16 @@ async def test_chunk_one_byte_drip(nursery: trio.Nursery, autojump_clock: Any) -
 
     async with engine_with(nursery, script) as (engine, connector):
         for _ in range(2):
-            assert b"Wiki" == (await engine.fetch(URL)).content
-        assert 1 == len(connector.connected)
+            assert (await engine.fetch(URL)).content == b"Wiki"
+        assert len(connector.connected) == 1
 
 
 async def test_early_413_rst(nursery: trio.Nursery) -> None:
     async def script(peer: Peer) -> None:
         await peer.receive_head()
-        await peer.send(b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntoo large")
+        await peer.send(
+            b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntoo large"
+        )
         peer.cut()  # with content unread, which makes it a reset
 
     async with engine_with(nursery, script) as (engine, _):
@@ -82,7 +85,7 @@ async def test_early_413_rst(nursery: trio.Nursery) -> None:
             content=bytes(50 << 20),
             limits=tidegate.Limits(max_request_content=50 << 20),
         )
-    assert (413, b"too large") == (response.status, response.content)
+    assert (response.status, response.content) == (413, b"too large")
 
 
 async def test_early_200_keeps_open(nursery: trio.Nursery, autojump_clock: Any) -> None:
@@ -95,9 +98,9 @@ async def test_early_200_keeps_open(nursery: trio.Nursery, autojump_clock: Any) 
     async with engine_with(nursery, script) as (engine, connector):
         limits = tidegate.Limits(max_request_content=10 << 20)
         response = await engine.fetch(URL, method="POST", content=bytes(10 << 20), limits=limits)
-        assert (200, b"ok") == (response.status, response.content)
+        assert (response.status, response.content) == (200, b"ok")
         await engine.fetch(URL)
-        assert 2 == len(connector.connected)
+        assert len(connector.connected) == 2
 
 
 async def test_idle_408(nursery: trio.Nursery, autojump_clock: Any) -> None:
@@ -109,9 +112,9 @@ async def test_idle_408(nursery: trio.Nursery, autojump_clock: Any) -> None:
 
     async with engine_with(nursery, script) as (engine, connector):
         for _ in range(2):
-            assert 200 == (await engine.fetch(URL)).status
+            assert (await engine.fetch(URL)).status == 200
             await trio.sleep(1)
-        assert 2 == len(connector.connected)
+        assert len(connector.connected) == 2
 
 
 async def test_idle_read_timer_poison(nursery: trio.Nursery, autojump_clock: Any) -> None:
@@ -122,9 +125,9 @@ async def test_idle_read_timer_poison(nursery: trio.Nursery, autojump_clock: Any
     async with engine_with(nursery, script) as (engine, connector):
         for _ in range(2):
             response = await engine.fetch(URL, limits=tidegate.Limits(timeout=1))
-            assert b"ok" == response.content
+            assert response.content == b"ok"
             await trio.sleep(5)
-        assert 1 == len(connector.connected)
+        assert len(connector.connected) == 1
 
 
 async def test_pool_key_sni(nursery: trio.Nursery, server_tls: Contexts, client_tls: Any) -> None:
@@ -136,11 +139,7 @@ async def test_pool_key_sni(nursery: trio.Nursery, server_tls: Contexts, client_
     async with engine_with(nursery, script, server_tls=tls, tls=client_tls) as (engine, connector):
         for host in ("a.example", "b.example", "a.example"):
             await engine.fetch(f"https://{host}/")
-        assert ["a.example", "b.example"] == [target.host for target in connector.connected]
-
-
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+        assert [target.host for target in connector.connected] == ["a.example", "b.example"]
 
 
 async def test_tls_handshake_cancel_leak(nursery: trio.Nursery, autojump_clock: Any, client_tls: Any) -> None:
@@ -169,7 +168,7 @@ async def test_stream_cancel_cleanup(nursery: trio.Nursery, autojump_clock: Any)
                     await trio.sleep(2)
         assert scope.cancelled_caught
         await trio.testing.wait_all_tasks_blocked()
-        assert 0 == connector.open_connections
+        assert connector.open_connections == 0
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,7 @@ async def test_tls_ends(
         response = await engine.fetch("https://a.example/")
         assert (b"body", complete) == (response.content, response.complete)
         await engine.fetch("https://a.example/")
-        assert 2 == len(connector.connected)
+        assert len(connector.connected) == 2
 
 
 test_tls_ragged_eof_cl = test_tls_ragged_eof_nolength = test_tls_close_notify_nolength = None
@@ -227,8 +226,8 @@ async def test_tls_ticket_on_idle(nursery: trio.Nursery, server_tls: Contexts, c
     tls.num_tickets = 20
     async with engine_with(nursery, script, server_tls=tls, tls=client_tls) as (engine, connector):
         for _ in range(3):
-            assert b"ok" == (await engine.fetch("https://a.example/")).content
-        assert 1 == len(connector.connected)
+            assert (await engine.fetch("https://a.example/")).content == b"ok"
+        assert len(connector.connected) == 1
 
 
 async def test_gzip_bomb_redirect_body(nursery: trio.Nursery) -> None:
@@ -242,7 +241,8 @@ async def test_gzip_bomb_redirect_body(nursery: trio.Nursery) -> None:
             await peer.respond(b"final")
             return
         await peer.send(
-            b"HTTP/1.1 302 Found\r\nLocation: /final\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"HTTP/1.1 302 Found\r\nLocation: /final\r\nContent-Encoding: gzip\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
         )
         while True:
             await peer.send(b"10000\r\n" + bytes(0x10000) + b"\r\n")
@@ -250,7 +250,7 @@ async def test_gzip_bomb_redirect_body(nursery: trio.Nursery) -> None:
 
     async with engine_with(nursery, script) as (engine, _):
         response = await engine.fetch(URL, limits=tidegate.Limits(max_redirects=1))
-    assert b"final" == response.content
+    assert response.content == b"final"
     assert sent < 2 << 20  # what the system's own buffers take
 
 
@@ -267,7 +267,7 @@ async def test_gzip_bomb_drain(nursery: trio.Nursery) -> None:
                 assert len(piece) <= 64 * 1024
                 break
         await trio.testing.wait_all_tasks_blocked()
-        assert 0 == connector.open_connections
+        assert connector.open_connections == 0
 
 
 async def test_gzip_many_members(nursery: trio.Nursery) -> None:
@@ -300,7 +300,7 @@ async def test_brotli_bomb(nursery: trio.Nursery) -> None:
 
     async with engine_with(nursery, script) as (engine, _):
         response = await engine.fetch(URL, limits=tidegate.Limits(max_content=1 << 20))
-    assert (True, 1 << 20) == (response.truncated, len(response.content))
+    assert (response.truncated, len(response.content)) == (True, 1 << 20)
 
 
 async def test_redirect_loop(nursery: trio.Nursery) -> None:
@@ -355,7 +355,7 @@ async def test_pool_wait_cancel_deadlock(nursery: trio.Nursery, autojump_clock: 
                 await trio.testing.wait_all_tasks_blocked()
             release.set()
             scopes["B"].cancel()
-    assert ["A", "C"] == done
+    assert done == ["A", "C"]
 
 
 async def test_connect_next_address_after_timeout(nursery: trio.Nursery, autojump_clock: Any) -> None:
@@ -369,7 +369,7 @@ async def test_connect_next_address_after_timeout(nursery: trio.Nursery, autojum
     resolver = AnyHost("93.184.216.34", "93.184.216.35")
     async with engine_with(nursery, script, connector=connector, resolver=resolver) as (engine, _):
         response = await engine.fetch(URL)
-    assert "93.184.216.35" == response.hops[0].peer
+    assert response.hops[0].peer == "93.184.216.35"
 
 
 async def test_dns_hosts_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,8 +377,8 @@ async def test_dns_hosts_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     from tidegate._wire import resolve
 
     hosts = tmp_path / "hosts"
-    hosts.write_text("127.0.0.1 localhost\n93.184.216.34\twww.hosted.example  Hosted.Example # both\n\nnonsense\n")
+    hosts.write_text(
+        "127.0.0.1 localhost\n93.184.216.34\twww.hosted.example  Hosted.Example # both\n\nnonsense\n"
+    )
     monkeypatch.setattr(resolve, "_HOSTS_FILE", hosts)
-    assert ["93.184.216.34"] == [str(a) for a in await tidegate.SystemResolver().resolve("hosted.example")]
-
-
+    assert [str(a) for a in await tidegate.SystemResolver().resolve("hosted.example")] == ["93.184.216.34"]

@@ -114,6 +114,9 @@ class Call:
         """Run a part of the fetch under its deadline and under the engine's life."""
         if self._core.closed:
             raise _engine_closed()
+        if trio.current_time() >= self._deadline:
+            # A scope would only see it at the next wait, and a peer with plenty of data never makes us wait.
+            raise self._deadline_exceeded()
         with trio.CancelScope(deadline=self._deadline) as scope:
             self._core.scopes.add(scope)
             try:
@@ -121,7 +124,8 @@ class Call:
             finally:
                 self._core.scopes.discard(scope)
         if scope.cancelled_caught:
-            raise _engine_closed() if self._core.closed else self._deadline_exceeded()
+            # Not chained: that trio cancelled us is how it was done, not why.
+            raise (_engine_closed() if self._core.closed else self._deadline_exceeded()) from None
 
     def _deadline_exceeded(self) -> DeadlineExceeded:
         return DeadlineExceeded(

@@ -104,7 +104,7 @@ class ContentReader:
             content = await self._exchange.receive_rest(self._room)
             self._ended = True
             self.truncated = len(content) < announced
-            self.complete = self._exchange.complete
+            self.complete = not self.truncated and self._exchange.complete
             return content
         whole = BytesIO()
         while piece := await self.receive():

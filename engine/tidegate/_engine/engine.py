@@ -171,7 +171,9 @@ async def open_engine(
         credentials=credentials,
         admission=Admission(
             _at_least("max_concurrency", max_concurrency, 1),
-            max_concurrency_per_key and _at_least("max_concurrency_per_key", max_concurrency_per_key, 1),
+            None
+            if max_concurrency_per_key is None
+            else _at_least("max_concurrency_per_key", max_concurrency_per_key, 1),
         ),
         pool=Pool(_at_least("max_idle", max_idle, 0)),
     )

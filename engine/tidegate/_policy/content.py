@@ -14,15 +14,8 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Final, Literal, NoReturn
 
-from tidegate._policy.encodings import (
-    byte_order_mark,
-    declared_in_html,
-    declared_in_xml,
-    decode,
-)
-from tidegate._policy.encodings import (
-    decode_label as decode_label,
-)
+from tidegate._policy.encodings import byte_order_mark, declared_in_html, declared_in_xml, decode
+from tidegate._policy.encodings import decode_label as decode_label
 
 _HTTP_WHITE_SPACE: Final = "\t\n\r "
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110 5.6.2

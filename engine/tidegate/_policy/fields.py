@@ -35,7 +35,8 @@ SAFE_ACROSS_ORIGINS: Final = frozenset({
 })  # fmt: skip
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2
-_PRINTABLE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")  # AMB-5: no tab, trimmed
+# RFC 9110 5.5 without obs-text; the tool `Fetch` refuses the tab as well (AMB-5).
+_PRINTABLE: Final = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?|")
 
 
 class Headers(Mapping[str, str]):

@@ -1,6 +1,5 @@
 """`Limits`: every bound of one fetch, with its default, floor and ceiling, in one table."""
 
-import math
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -80,5 +79,5 @@ def _check_bound(name: str, value: object) -> None:
     kinds = (int, float) if name == "timeout" else (int,)
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise ValueError(f"Limits.{name} must be {wanted}, not {type(value).__name__}")
-    if math.isnan(value) or not floor <= value <= ceiling:
+    if not floor <= value <= ceiling:  # NaN is in no range
         raise ValueError(f"Limits.{name} must be {wanted} from {floor:g} to {ceiling:g}, not {value!r}")

@@ -11,7 +11,12 @@ from tidegate._policy.reasons import AddressClass, Reason
 from tidegate._policy.url import URL
 from tidegate.errors import AddressDenied, ResolutionError
 
-_SEAL: Final = object()
+
+class _Seal:
+    """A type of its own, so that a type checker, too, refuses a target from anywhere else."""
+
+
+_SEAL: Final = _Seal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,9 @@ class PinnedTarget:
     port: int
     address: IPv4Address | IPv6Address
     self_allowed: bool
-    seal: InitVar[object]
+    seal: InitVar[_Seal]
 
-    def __post_init__(self, seal: object) -> None:
+    def __post_init__(self, seal: _Seal) -> None:
         if seal is not _SEAL:
             raise TypeError("a PinnedTarget is made by check_addresses alone")
 
@@ -52,7 +57,7 @@ def check_addresses(
     """
     if not addresses:
         raise ResolutionError(f"{url.host} has no addresses")
-    return tuple(_pin(policy, url, dial_address(address)) for address in dict.fromkeys(addresses))
+    return tuple(_pin(policy, url, address) for address in dict.fromkeys(map(dial_address, addresses)))
 
 
 def _pin(policy: Policy, url: URL, address: IPv4Address | IPv6Address) -> PinnedTarget:

@@ -6,16 +6,23 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, NamedTuple, TypeVar
 
-from tidegate._policy.address import may_never_be_admitted
+from tidegate._policy.address import classify_address, may_never_be_admitted
 from tidegate._policy.fields import CREDENTIAL_FIELDS, is_own_field
 from tidegate._policy.host import HostList, is_local_name
 from tidegate._policy.messages import METHODS
 from tidegate._policy.ports import BAD_PORTS, MAX_PORT
-from tidegate._policy.reasons import Reason
+from tidegate._policy.reasons import AddressClass, Reason
 from tidegate._policy.url import URL
 from tidegate.errors import Denied, HostDenied, PortDenied, SchemeDenied
 
-_ENCODED_SLASH: Final = re.compile("%2f|%5c", re.IGNORECASE)
+_Value = TypeVar("_Value")
+
+# What some server takes for a way up: an encoded slash or backslash, and two dots that are encoded twice or
+# carry a path parameter (`..;`, which Tomcat cuts off before it looks at the dots).
+_AMBIGUOUS_PATH: Final = re.compile(
+    r"%(?:25)*(?:2f|5c)|/(?:\.|%(?:25)*2e){2}(?:;|%(?:25)*3b|/|\Z)", re.IGNORECASE
+)
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 # A fake-IP proxy answers every name from this block (Clash, Surge, sing-box); see decision D-12.
 _FAKE_IP: Final = (IPv4Network("198.18.0.0/15"), IPv6Network("fc00::/7"))
@@ -52,7 +59,7 @@ class PrivateRange:
 
     def __init__(self, cidr: str, hosts: str | Iterable[str]) -> None:
         network = _parse_range(cidr)
-        names = (hosts,) if isinstance(hosts, str) else tuple(hosts)
+        names = (hosts,) if isinstance(hosts, str) else _items("hosts of a private range", hosts)
         if not names:
             raise ValueError(f"private range {cidr} names no hosts; a range is always bound to host names")
         for_all = names == ("*",)
@@ -80,7 +87,9 @@ class PrivateRange:
     def _may_admit(self, address: IPv4Address | IPv6Address) -> bool:
         if may_never_be_admitted(address):
             return False
-        return not address.is_loopback or _within(self._network, _LOOPBACK)
+        # By class, so that an address which wraps a loopback one counts as that: no rule spells it out.
+        loopback = classify_address(address) is AddressClass.LOOPBACK
+        return not loopback or _within(self._network, _LOOPBACK)
 
 
 def _parse_range(cidr: object) -> IPv4Network | IPv6Network:
@@ -90,7 +99,11 @@ def _parse_range(cidr: object) -> IPv4Network | IPv6Network:
         network = ip_network(cidr)
     except ValueError as error:
         raise ValueError(f"private range {cidr!r} is no CIDR block such as '10.20.0.0/16': {error}") from None
-    if may_never_be_admitted(network[0]) and may_never_be_admitted(network[-1]):
+    if _within(network, (_MAPPED,)):
+        # Such an address is dialled and judged as the IPv4 one in it (D-6): the rule would admit nothing.
+        raise ValueError(f"private range {cidr} holds IPv4 addresses; write it as an IPv4 range")
+    probes = (network[0], network[network.num_addresses // 2], network[-1])
+    if all(may_never_be_admitted(address) for address in probes):
         raise ValueError(
             f"private range {cidr} can not be admitted by any rule (metadata, link-local, multicast ...)"
         )
@@ -107,7 +120,8 @@ class RequestRule:
         host: a host-list pattern.
         methods: allowed methods; empty means all.
         paths: allowed paths, exact ("/v1/users") or everything below ("/v1/*"); empty means all. A star
-            covers no encoded slash or backslash: servers disagree on where those lead.
+            covers no path on which servers disagree where it leads: with an encoded slash or backslash, or
+            with two dots in a disguise such as `..;`.
 
     Raises:
         ValueError: one of them is wrong.
@@ -149,13 +163,24 @@ def _path_matches(pattern: str, path: str) -> bool:
     # Dot segments are gone from a parsed path, so what stands below a prefix stays below it.
     if not pattern.endswith("/*"):
         return path == pattern
-    return path.startswith(pattern[:-1]) and not _ENCODED_SLASH.search(path)
+    return path.startswith(pattern[:-1]) and not _AMBIGUOUS_PATH.search(path)
 
 
 def _texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
     if isinstance(values, str):
         raise ValueError(f"{name} must be a list of texts, not one text")
-    return tuple(values)
+    texts = _items(name, values)
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"{name} must be texts, not {type(text).__name__}")
+    return texts
+
+
+def _items(name: str, values: Iterable[_Value]) -> tuple[_Value, ...]:
+    try:
+        return tuple(values)
+    except TypeError:
+        raise ValueError(f"{name} must be a list, not {type(values).__name__}") from None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -211,9 +236,6 @@ class Policy:
         )
 
 
-_Value = TypeVar("_Value")
-
-
 def _host_list(hosts: Iterable[str] | HostList | None) -> HostList | None:
     if hosts is None or isinstance(hosts, HostList):
         return hosts
@@ -227,15 +249,15 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _ports(ports: Iterable[int]) -> frozenset[int]:
-    checked = frozenset(ports)
+    checked = _items("Policy.ports", ports)
     for port in checked:
         if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= MAX_PORT:
             raise ValueError(f"Policy.ports must be whole numbers from 1 to {MAX_PORT}, not {port!r}")
-    return checked
+    return frozenset(checked)
 
 
 def _all_of(kind: type[_Value], name: str, values: Iterable[_Value]) -> tuple[_Value, ...]:
-    checked = tuple(values)
+    checked = _items(f"Policy.{name}", values)
     for value in checked:
         if not isinstance(value, kind):
             raise ValueError(f"Policy.{name} must hold {kind.__name__} values, not {type(value).__name__}")

@@ -20,9 +20,6 @@ FOLLOWED: Final = frozenset({301, 302, 303, 307, 308})
 """The statuses that are redirects to follow. 300, 304, 305 and 306 are final (AMB-16)."""
 
 _REPEATING: Final = frozenset({307, 308})
-_CONTENT_FIELDS: Final = frozenset(
-    {"content-type", "content-language", "content-encoding", "content-location"}
-)
 
 
 def redirect_target(url: URL, status: int, locations: Sequence[bytes]) -> URL | None:
@@ -49,22 +46,27 @@ def redirect_target(url: URL, status: int, locations: Sequence[bytes]) -> URL | 
 def next_request(request: Request, target: URL, status: int, policy: Policy) -> Request:
     """The request to send to a redirect's target.
 
-    301, 302 and 303 become GET without content for every method but HEAD; 307 and 308 repeat method and
-    content (decision D-21). Credentials never cross origins, and other fields only if they are known to be
-    safe (D-22); within one origin the policy says whether the caller's own credentials go along.
+    301, 302 and 303 become GET, and HEAD stays HEAD, without content and the fields that describe it; 307
+    and 308 repeat method and content (decision D-21, AMB-13). Credentials never cross origins, and other
+    fields only if they are known to be safe (D-22); within one origin the policy says whether the caller's
+    own credentials go along.
 
     Raises:
         BadRedirect: the content would have to be repeated and cannot be (`content_not_replayable`).
     """
     method, content, fields = request.method, request.content, request.fields
-    if status not in _REPEATING and method != "HEAD":
-        method, content, fields = "GET", b"", without_fields(fields, _CONTENT_FIELDS)
+    if status not in _REPEATING:
+        method, content, fields = "HEAD" if method == "HEAD" else "GET", b"", _without_content(fields)
     if not isinstance(content, bytes):
         raise BadRedirect(
             f"status {status} asks for the content again, which can only be sent once; give it as bytes",
             reason=Reason.CONTENT_NOT_REPLAYABLE,
         )
     return Request(method, target, _fields_for(fields, request.url, target, policy), content)
+
+
+def _without_content(fields: Fields) -> Fields:
+    return tuple(field for field in fields if not field[0].lower().startswith("content-"))
 
 
 def _fields_for(fields: Fields, origin: URL, target: URL, policy: Policy) -> Fields:

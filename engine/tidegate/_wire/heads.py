@@ -64,6 +64,39 @@ class Head:
         return [value for key, value in self.fields if key.lower() == name]
 
 
+# What answers first where HTTP was expected. Named, never echoed: a banner may tell of the inside.
+_BANNERS: Final = (
+    (b"\x15\x03", "TLS; use https"),
+    (b"\x16\x03", "TLS; use https"),
+    (b"SSH-", "SSH"),
+    (b"220", "SMTP or FTP"),
+    (b"* OK", "IMAP"),
+    (b"+OK", "POP3"),
+    (b"-ERR", "Redis"),
+    (b"-DENIED", "Redis"),
+    (b"ICY ", "Shoutcast"),
+    (b"RFB ", "VNC"),
+    (b"AMQP", "AMQP"),
+    (b"\x00\x00", "HTTP/2 without an upgrade"),
+)
+
+
+def check_first_bytes(buffer: bytes | bytearray) -> None:
+    """Say early that a peer does not speak HTTP: h11 would wait for a line that never comes.
+
+    Args:
+        buffer: the first bytes of an answer, at least one.
+
+    Raises:
+        RemoteProtocolError: they cannot become a status line; names the protocol if it is a known one.
+    """
+    if buffer[:5] == b"HTTP/"[: len(buffer[:5])]:
+        return
+    known = next((name for banner, name in _BANNERS if buffer.startswith(banner)), None)
+    told = f"it seems to speak {known}" if known else "its answer starts otherwise"
+    raise RemoteProtocolError(f"the peer does not speak HTTP/1.1 on this port: {told}")
+
+
 def parse_head(raw: bytes, limits: Limits) -> Head:
     """Parse one whole head, from the status line to the blank line.
 
@@ -74,6 +107,8 @@ def parse_head(raw: bytes, limits: Limits) -> Head:
     """
     if raw.count(b"\n") - 2 > limits.max_fields:
         raise MessageTooLarge(f"the response head has more than {limits.max_fields} fields (max_fields)")
+    if _FOLDED.search(raw):
+        raise RemoteProtocolError("the peer folded a field that decides where a message ends or leads")
     oddities: list[str] = []
     event = _judge(raw)
     if event is None:
@@ -129,6 +164,8 @@ def _understand(event: h11.Response | h11.InformationalResponse, raw: bytes, odd
     if chunked and length is not None:
         oddities.append("both Transfer-Encoding and Content-Length")
     version = event.http_version.decode("ascii")
+    if not version.startswith("1."):
+        raise RemoteProtocolError("the peer answers in a version of HTTP that was not asked for")
     return Head(
         status=event.status_code,
         reason=bytes(event.reason),
@@ -143,6 +180,8 @@ def _understand(event: h11.Response | h11.InformationalResponse, raw: bytes, odd
 
 
 _REPEATED_LENGTH: Final = re.compile(rb"(?is)\ncontent-length:(?:[^\n]*,|.*\ncontent-length:)")
+# A folded line is joined by a space (RFC 9112 5.2), which is harmless in most fields and not in these.
+_FOLDED: Final = re.compile(rb"(?i)\n(?:location|content-length|transfer-encoding)[ \t]*:[^\n]*\n[ \t]")
 _TIMEOUT: Final = re.compile(rb"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
 
 

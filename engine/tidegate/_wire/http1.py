@@ -14,7 +14,14 @@ import trio
 
 from tidegate._policy.limits import Limits
 from tidegate._policy.reasons import Reason
-from tidegate._wire.heads import MAX_LENGTH, Head, RawFields, parse_head, parse_trailers
+from tidegate._wire.heads import (
+    MAX_LENGTH,
+    Head,
+    RawFields,
+    check_first_bytes,
+    parse_head,
+    parse_trailers,
+)
 from tidegate._wire.stream import RECEIVE_SIZE, Stream
 from tidegate.errors import (
     ConnectionLost,
@@ -187,7 +194,7 @@ class Exchange:
 
     def _find_head_end(self) -> int | None:
         if self._buffer:
-            _check_first_bytes(self._buffer)
+            check_first_bytes(self._buffer)
         match = _BLANK_LINE.search(self._buffer, self._searched)
         end = match.end() if match else None
         if self._head_bytes + (end or len(self._buffer)) > self._limits.max_head:
@@ -412,16 +419,6 @@ def _framing(head: Head, method: str) -> tuple[Framing, int]:
     if head.content_length is not None:
         return Framing.LENGTH, head.content_length
     return Framing.TO_EOF, 0
-
-
-def _check_first_bytes(buffer: bytearray) -> None:
-    """Say early that a peer does not speak HTTP: h11 would wait for a line that never comes."""
-    if buffer[:5] == b"HTTP/"[: len(buffer[:5])]:
-        return
-    if buffer[0] in (0x15, 0x16):
-        raise RemoteProtocolError("the peer speaks TLS on this port; use https")
-    shown = bytes(buffer[:16]).decode("ascii", "backslashreplace")
-    raise RemoteProtocolError(f"the peer does not speak HTTP/1.1: its answer starts with {shown!r}")
 
 
 def _too_much_content(limits: Limits) -> InvalidArgument:

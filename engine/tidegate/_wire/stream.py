@@ -80,9 +80,10 @@ class Stream:
             try:
                 return self._receive(max_bytes)
             except _WOULD_BLOCK:
-                await self._wait_readable()
+                pass
             except OSError as error:
                 return self._ended(error)
+            await self._wait_readable()
 
     async def receive_into(self, buffer: memoryview) -> int:
         """Like `receive_some`, into a buffer: how many bytes came, 0 at the end."""
@@ -91,9 +92,10 @@ class Stream:
             try:
                 return self._receive_into(buffer)
             except _WOULD_BLOCK:
-                await self._wait_readable()
+                pass
             except OSError as error:
                 return len(self._ended(error))
+            await self._wait_readable()
 
     def is_quiet(self) -> bool:
         """True if an idle connection is as it should be: open, and nothing has come unasked."""
@@ -159,15 +161,17 @@ class TLSStream(Stream):
             ssl.SSLError, OSError: as the socket raised it; `start_tls` says it in our words.
         """
         while True:
+            wait = trio.lowlevel.wait_readable
             try:
                 self._socket.do_handshake()
             except ssl.SSLWantReadError:
-                await trio.lowlevel.wait_readable(self._socket)
+                pass
             except ssl.SSLWantWriteError:
-                await trio.lowlevel.wait_writable(self._socket)
+                wait = trio.lowlevel.wait_writable
             else:
                 self.tls_version = self._socket.version()
                 return
+            await wait(self._socket)
 
     @property
     def session(self) -> ssl.SSLSession | None:

@@ -48,18 +48,24 @@ class Peer:
         """Send bytes as they are."""
         await self.stream.send_all(data)
 
+    async def receive_some(self) -> bytes:
+        """The next bytes, b"" once the client closed."""
+        received, self._buffer = self._buffer, b""
+        return received or bytes(await self.stream.receive_some(65536))
+
     async def receive_head(self) -> bytes | None:
         """The bytes of a request head, its blank line included; None if the client closed before it."""
-        while b"\r\n\r\n" not in self._buffer:
-            more = await self.stream.receive_some(65536)
+        received = b""
+        while b"\r\n\r\n" not in received:
+            more = await self.receive_some()
             if not more:
                 return None
-            self._buffer += more
-        head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
+            received += more
+        head, _, self._buffer = received.partition(b"\r\n\r\n")
         return head + b"\r\n\r\n"
 
     async def receive_request(self) -> ReceivedRequest | None:
-        """A whole request with its content; None if the client closed before it."""
+        """A whole request with its content by length; None if the client closed before its end."""
         head = await self.receive_head()
         if head is None:
             return None
@@ -67,10 +73,14 @@ class Peer:
         fields = tuple((name, value.strip()) for name, _, value in (text.partition(":") for text in lines))
         request = ReceivedRequest(line, fields, b"")
         length = int(request.field("content-length") or 0)
-        while len(self._buffer) < length:
-            self._buffer += await self.stream.receive_some(65536)
-        content, self._buffer = self._buffer[:length], self._buffer[length:]
-        return ReceivedRequest(line, fields, content)
+        content = b""
+        while len(content) < length:
+            more = await self.receive_some()
+            if not more:
+                return None
+            content += more
+        self._buffer = content[length:]
+        return ReceivedRequest(line, fields, content[:length])
 
     async def respond(
         self, content: bytes = b"", *, status: str = "200 OK", fields: Sequence[tuple[str, str]] = ()
@@ -82,8 +92,8 @@ class Peer:
 
     async def until_closed(self) -> bytes:
         """Whatever still comes, until the client closes."""
-        received, self._buffer = self._buffer, b""
-        while more := await self.stream.receive_some(65536):
+        received = b""
+        while more := await self.receive_some():
             received += more
         return received
 
