@@ -31,8 +31,8 @@ def client_context(
             context.load_verify_locations(cafile=str(ca_file))
         if ca_data is not None:
             context.load_verify_locations(cadata=ca_data)
-    except (OSError, ValueError) as error:
-        # SSLError is an OSError; ValueError is what non-ASCII PEM text gives.
+    except (OSError, ValueError, TypeError) as error:
+        # SSLError is an OSError; the others are what text that is not ASCII gives.
         source = f"the CA file {ca_file}" if ca_file is not None else "the CA data"
         raise ValueError(f"{source} cannot be read as PEM certificates: {error}") from None
     if not _has_anchors(context):
