@@ -1,0 +1,55 @@
+# Every target makes the environment that it needs from pyproject.toml, in .venv; nothing else is touched.
+
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := cli,codings,config,dns,testing,certifi,azure
+
+.PHONY: demo test lint types layers e2e bench clean
+
+demo: .venv/.demo
+	@$(BIN)/tidegate demo
+
+test: .venv/.dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q -m "not e2e"
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --include='*/tidegate/_policy/*' --fail-under=100
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev
+	$(BIN)/mypy engine/tidegate tools/tidegate_tools
+
+layers: .venv/.dev
+	$(BIN)/lint-imports
+
+# In network namespaces of its own: needs Linux, root, iproute2 and nginx-light.
+e2e: .venv/.dev
+	$(BIN)/python -m pytest -q -m e2e
+
+# Needs Linux, root and nginx-light.
+bench: .venv/.bench
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf .venv .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+.venv/.pip:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
+	@touch $@
+
+.venv/.demo: .venv/.pip pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[cli,codings,testing]'
+	@touch $@
+
+.venv/.dev: .venv/.pip pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]' --group test --group lint
+	@touch $@
+
+.venv/.bench: .venv/.dev
+	$(BIN)/python -m pip install -q --group bench
+	@touch $@
