@@ -230,3 +230,61 @@ def test_no_trust_anchors_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(__import__("sys").modules, "certifi", None)
     with pytest.raises(ValueError, match=r"no trust anchors .* tidegate\[certifi\]"):
         tidegate.client_context()
+
+
+async def one_each(peer: Peer) -> None:
+    await peer.receive_request()
+    await peer.respond(b"ok", fields=[("Connection", "close")])
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_sessions_are_resumed_for_the_same_target(
+    version: ssl.TLSVersion, nursery: trio.Nursery, server_tls: Contexts, client_tls: ssl.SSLContext
+) -> None:
+    server = server_tls("a.example", "b.example")
+    server.maximum_version = version
+    async with engine_with(nursery, one_each, server_tls=server, tls=client_tls) as (engine, _):
+        resumed = [
+            (await engine.fetch(url)).hops[0].tls_resumed
+            for url in (
+                "https://a.example/",
+                "https://a.example/",
+                "https://a.example./",
+                "https://b.example/",
+                "https://a.example:8443/",
+                "https://b.example/",
+            )
+        ]
+    assert resumed == [False, True, True, False, False, True]
+
+
+async def test_a_session_never_serves_another_name(
+    nursery: trio.Nursery, server_tls: Contexts, client_tls: ssl.SSLContext
+) -> None:
+    """Pitfall 5: a resumed session skips the name check, so the other name must get a full handshake."""
+    server = server_tls("a.example")
+    async with engine_with(nursery, one_each, server_tls=server, tls=client_tls) as (engine, _):
+        await engine.fetch("https://a.example/")
+        with pytest.raises(tidegate.TLSError, match="not valid for"):
+            await engine.fetch("https://b.example/")
+
+
+async def test_sessions_grow_old(
+    nursery: trio.Nursery, server_tls: Contexts, client_tls: ssl.SSLContext, autojump_clock: Any
+) -> None:
+    server = server_tls("a.example")
+    async with engine_with(nursery, one_each, server_tls=server, tls=client_tls) as (engine, _):
+        for wait, resumed in [(0, False), (0, True), (3601, False)]:
+            await trio.sleep(wait)
+            assert resumed is (await engine.fetch("https://a.example/")).hops[0].tls_resumed
+
+
+async def test_sessions_are_bounded(
+    nursery: trio.Nursery, server_tls: Contexts, client_tls: ssl.SSLContext
+) -> None:
+    server = server_tls("*.a.example")
+    async with engine_with(nursery, one_each, server_tls=server, tls=client_tls) as (engine, _):
+        for number in range(257):
+            await engine.fetch(f"https://h{number}.a.example/")
+        assert (await engine.fetch("https://h256.a.example/")).hops[0].tls_resumed
+        assert not (await engine.fetch("https://h0.a.example/")).hops[0].tls_resumed

@@ -28,7 +28,7 @@ from tidegate._wire.http1 import Exchange
 from tidegate._wire.pool import Connection, Pool
 from tidegate._wire.request import offers_codings, request_head
 from tidegate._wire.resolve import Resolver
-from tidegate._wire.tls import start_tls
+from tidegate._wire.tls import SessionCache, start_tls
 from tidegate.errors import (
     ConnectError,
     ConnectionLost,
@@ -51,6 +51,7 @@ class Core:
     credentials: CredentialSource | None
     admission: Admission
     pool: Pool
+    sessions: SessionCache = field(default_factory=SessionCache)
     closed: bool = False
     fetches: int = 0
     scopes: set[trio.CancelScope] = field(default_factory=set)
@@ -221,7 +222,8 @@ class Call:
             raise ConnectError(f"{targets[0].host} port {targets[0].port}: {error.strerror}") from error
         if target.scheme == "https":
             self.progress.enter(Phase.TLS)
-            stream = await start_tls(stream, self._core.tls, target.host)
+            session = self._core.sessions.get(target, trio.current_time())
+            stream = await start_tls(stream, self._core.tls, target.host, session)
         return Connection(target, stream)
 
     async def _exchange_heads(self, connection: Connection, request: Request, message: bytes) -> Head:
@@ -230,7 +232,10 @@ class Call:
         self.progress.enter(Phase.SEND)
         await self._exchange.send(message, request.content)
         self.progress.enter(Phase.HEAD)
-        return await self._exchange.receive_head(request.method)
+        head = await self._exchange.receive_head(request.method)
+        if not connection.reused:
+            self._core.sessions.put(connection.target, connection.stream, trio.current_time())
+        return head
 
     # The end ...
 
@@ -253,6 +258,7 @@ class Call:
             peer=str(connection.target.address),
             reused=connection.reused,
             tls_version=connection.stream.tls_version,
+            tls_resumed=connection.stream.tls_resumed,
             timings=self.progress.timings(),
         )
         self.progress.finish_hop(hop, exchange.wire_bytes)

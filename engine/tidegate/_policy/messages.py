@@ -73,6 +73,7 @@ class Hop:
         peer: the address that was connected to, as text.
         reused: the connection had served an earlier fetch.
         tls_version: such as "TLSv1.3"; None over plain HTTP.
+        tls_resumed: the handshake resumed a session with this very host, port and address.
         timings: seconds per phase.
     """
 
@@ -82,6 +83,7 @@ class Hop:
     peer: str
     reused: bool
     tls_version: str | None
+    tls_resumed: bool
     timings: Timings
 
 

@@ -244,7 +244,7 @@ class Exchange:
             piece = await self._receive_bytes(RECEIVE_SIZE)
             self._finished = not piece
             return piece
-        piece = await self._receive_bytes(min(self._remaining, RECEIVE_SIZE))
+        piece = await self._receive_bytes(self._remaining)
         if not piece:
             raise self._cut_short()
         self._remaining -= len(piece)
@@ -257,7 +257,11 @@ class Exchange:
             piece = bytes(self._buffer[:max_bytes])
             del self._buffer[: len(piece)]
             return piece
-        return await self._stream.receive_some(max_bytes)
+        piece = await self._stream.receive_some()
+        if len(piece) <= max_bytes:
+            return piece
+        self._buffer += memoryview(piece)[max_bytes:]
+        return piece[:max_bytes]
 
     async def receive_rest(self, max_bytes: int) -> bytes:
         """All content of a known length at once, at most `max_bytes`, with one copy from the socket.
@@ -312,7 +316,7 @@ class Exchange:
                 self._finished = True
                 return b""
             self._remaining = size
-        piece = await self._receive_bytes(min(self._remaining, RECEIVE_SIZE))
+        piece = await self._receive_bytes(self._remaining)
         if not piece:
             raise self._cut_short()
         self._remaining -= len(piece)

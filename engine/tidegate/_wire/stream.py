@@ -27,10 +27,12 @@ class Stream:
 
     Attributes:
         tls_version: "TLSv1.3" and the like once TLS runs, else None.
+        tls_resumed: the handshake resumed an earlier session.
         cut_short: the end came without a TLS close_notify, so anybody on the path may have cut it.
     """
 
     tls_version: str | None = None
+    tls_resumed: bool = False
     cut_short: bool = False
 
     def __init__(self, sock: socket.socket) -> None:
@@ -170,6 +172,7 @@ class TLSStream(Stream):
                 wait = trio.lowlevel.wait_writable
             else:
                 self.tls_version = self._socket.version()
+                self.tls_resumed = bool(self._socket.session_reused)
                 return
             await wait(self._socket)
 
@@ -177,11 +180,6 @@ class TLSStream(Stream):
     def session(self) -> ssl.SSLSession | None:
         """The session to resume later; useful once the first response has been read (TLS 1.3 tickets)."""
         return self._socket.session
-
-    @property
-    def session_reused(self) -> bool:
-        """True if the handshake resumed an earlier session."""
-        return bool(self._socket.session_reused)
 
     @property
     def alpn_protocol(self) -> str | None:

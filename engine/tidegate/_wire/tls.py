@@ -2,7 +2,9 @@
 
 import ssl
 from pathlib import Path
+from typing import Final
 
+from tidegate._policy.pin import PinnedTarget
 from tidegate._wire.stream import Stream, TLSStream
 from tidegate.errors import TLSError
 
@@ -70,6 +72,36 @@ def check_context(context: ssl.SSLContext) -> None:
             "the TLS context does not verify: it needs verify_mode CERT_REQUIRED and check_hostname; "
             "to trust a private authority add it with tidegate.client_context(ca_file=...)"
         )
+
+
+SESSION_AGE: Final = 3600.0
+"""Seconds a session is offered for resumption: a certificate that is gone is noticed within an hour."""
+
+_MAX_SESSIONS: Final = 256
+
+
+class SessionCache:
+    """TLS sessions to resume, of one context, each for the very target that it was made with.
+
+    On resumption no certificate is looked at, so a session of one name must never serve another (pitfall 5).
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[PinnedTarget, tuple[ssl.SSLSession, float]] = {}
+
+    def get(self, target: PinnedTarget, now: float) -> ssl.SSLSession | None:
+        """The newest session with this target, if it is young enough."""
+        session, made = self._sessions.get(target, (None, 0.0))
+        return session if now - made < SESSION_AGE else None
+
+    def put(self, target: PinnedTarget, stream: Stream, now: float) -> None:
+        """Remember a connection's session. Call it after the first answer: TLS 1.3 tickets come late."""
+        if not isinstance(stream, TLSStream) or stream.session is None:
+            return
+        self._sessions.pop(target, None)
+        if len(self._sessions) >= _MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[target] = stream.session, now
 
 
 async def start_tls(
