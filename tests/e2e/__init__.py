@@ -1,0 +1,1 @@
+"""The unmodified engine in a network of its own; `network.py` says how to use it."""

@@ -1,0 +1,29 @@
+"""The fixture `network`; see network.py."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.network import Network, missing_requirements, open_network
+
+
+@pytest.fixture(scope="session")
+def session_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    """One network for all tests. Where it cannot be made they are skipped, but in CI that is a failure."""
+    if missing := missing_requirements():
+        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        give_up(f"end-to-end tests need {', '.join(missing)}")
+    with open_network(tmp_path_factory.mktemp("network")) as network:
+        yield network
+
+
+@pytest.fixture
+def network(session_network: Network) -> Iterator[Network]:
+    """The network with every count at nothing; afterwards no forbidden address may have seen a packet.
+
+    A test that goes there on purpose calls `network.clear()` at its end.
+    """
+    session_network.clear()
+    yield session_network
+    assert session_network.traffic().forbidden() == {}
