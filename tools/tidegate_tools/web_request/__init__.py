@@ -1,0 +1,1 @@
+"""The agent tool `web_request`: configuration, merge, secrets, and the tool itself."""
