@@ -12,7 +12,7 @@ from tidegate._engine.admission import Admission
 from tidegate._engine.content import ContentReader
 from tidegate._engine.credentials import CredentialSource
 from tidegate._engine.hop import Authorize, authorize_host, resolve_host, with_credentials
-from tidegate._engine.progress import Progress
+from tidegate._engine.progress import ObservedProgress, Progress
 from tidegate._policy.events import Observer
 from tidegate._policy.fields import Headers
 from tidegate._policy.limits import Limits
@@ -25,7 +25,7 @@ from tidegate._policy.url import URL
 from tidegate._wire.connect import Connector
 from tidegate._wire.heads import Head
 from tidegate._wire.http1 import Exchange
-from tidegate._wire.pool import Connection, Pool
+from tidegate._wire.pool import IDLE_TIMEOUT, Connection, Pool
 from tidegate._wire.request import offers_codings, request_head
 from tidegate._wire.resolve import Resolver
 from tidegate._wire.tls import SessionCache, start_tls
@@ -66,9 +66,12 @@ class Core:
 
     async def _reap(self, scope: trio.CancelScope) -> None:
         with scope:
-            while (expiry := self.pool.next_expiry()) is not None:
-                await trio.sleep_until(expiry)
+            while True:
+                # Rather a round too many than a task a fetch: under load the pool is empty now and then.
+                await trio.sleep_until(self.pool.next_expiry() or trio.current_time() + IDLE_TIMEOUT)
                 self.pool.close_expired(trio.current_time())
+                if not self.pool:
+                    break
         self.reaper = None
 
     def close(self) -> None:
@@ -106,7 +109,9 @@ class Call:
         self._connection: Connection | None = None
         self._exchange: Exchange | None = None
         self._request: Request | None = None
-        self.progress = Progress(core.fetches, core.observer)
+        self.progress = (
+            ObservedProgress(core.fetches, core.observer) if core.observer else Progress(core.fetches)
+        )
 
     # One deadline over everything (D-16) ...
 
@@ -191,10 +196,11 @@ class Call:
         if connection is not None:
             try:
                 return await self._exchange_heads(connection, request, message)
-            except ConnectionLost:
+            except ConnectionLost as error:
                 if not self._may_repeat(request):
                     raise
                 self._drop()
+                self.progress.repeat(error)
         return await self._exchange_heads(await self._connect(targets), request, message)
 
     def _may_repeat(self, request: Request) -> bool:
@@ -205,7 +211,9 @@ class Call:
 
     async def _pin(self, request: Request) -> tuple[PinnedTarget, ...]:
         url = request.url
-        check_target(self._core.policy, url, request.method)
+        reported = check_target(self._core.policy, url, request.method)
+        if reported is not None:
+            self.progress.report(reported)
         if self._authorize is not None:
             self.progress.enter(Phase.AUTHORIZE)
             await authorize_host(self._authorize, url)
@@ -241,7 +249,6 @@ class Call:
 
     def finish(self, content_bytes: int) -> None:
         """The content has been read as far as it will be."""
-        self.progress.end_phase()
         self._finish_hop()
         self.progress.finish(self.head.status, content_bytes, self.reader.truncated)
 

@@ -6,6 +6,7 @@ from typing import Final
 import trio
 
 from tidegate._policy.events import (
+    DenialReported,
     Event,
     FetchFailed,
     FetchFinished,
@@ -16,36 +17,42 @@ from tidegate._policy.events import (
     PhaseFailed,
     PhaseFinished,
     PhaseStarted,
+    RequestRepeated,
 )
 from tidegate._policy.messages import Hop, Request, Timings
 from tidegate._policy.reasons import Phase
 from tidegate._policy.url import URL
-from tidegate.errors import FetchError
+from tidegate.errors import ConnectionLost, Denied, FetchError
 
 _log: Final = logging.getLogger("tidegate")
 
-_TIMED: Final = frozenset({Phase.RESOLVE, Phase.CONNECT, Phase.TLS, Phase.SEND, Phase.HEAD, Phase.CONTENT})
+# Checking and waiting for a slot are no network time.
+_UNTIMED: Final = (Phase.CHECK, Phase.ADMIT, Phase.AUTHORIZE, Phase.REDIRECT)
 
 
 class Progress:
     """One fetch's way through its phases, which follow one another without a gap.
 
+    On the hot path of every fetch, so it notes times and computes nothing from them before it is asked.
+
     Attributes:
-        phase: the one it is in.
         hop: 0 for the first request.
         url: of this hop; None before there is a valid one.
         hops: the hops that were answered.
     """
 
-    def __init__(self, number: int, observer: Observer | None) -> None:
+    def __init__(self, number: int) -> None:
         self._number = number
-        self._observer = observer
-        self._started = self._phase_started = trio.current_time()
-        self._seconds: dict[str, float] = {}
-        self.phase = Phase.CHECK
-        self.hop = -1
+        self._started = trio.current_time()
+        self._marks: list[tuple[Phase, float]] = [(Phase.CHECK, self._started)]
+        self.hop = 0
         self.url: URL | None = None
         self.hops: list[Hop] = []
+
+    @property
+    def phase(self) -> Phase:
+        """The phase it is in."""
+        return self._marks[-1][0]
 
     @property
     def duration(self) -> float:
@@ -54,104 +61,138 @@ class Progress:
 
     def start(self, key: object) -> None:
         """The fetch begins with the checks of its arguments."""
-        if self._observer is not None:
-            self._emit(FetchStarted(fetch=self._number, time=self._started, key=key))
-        self._begin(Phase.CHECK)
-
-    def start_hop(self, request: Request) -> None:
-        """The next request is about to be checked."""
-        self.end_phase()
-        self.hop += 1
-        self.url = request.url
-        self._seconds = {}
-        if self._observer is not None:
-            self._emit(
-                HopStarted(
-                    fetch=self._number,
-                    time=trio.current_time(),
-                    hop=self.hop,
-                    method=request.method,
-                    url=request.url,
-                )
-            )
-        self._begin(Phase.CHECK)
 
     def enter(self, phase: Phase) -> None:
         """The phase before ended well; this one begins."""
-        self.end_phase()
-        self._begin(phase)
+        self._marks.append((phase, trio.current_time()))
 
-    def _begin(self, phase: Phase) -> None:
-        self.phase = phase
-        if self._observer is not None:
-            self._emit(
-                PhaseStarted(fetch=self._number, time=self._phase_started, hop=max(self.hop, 0), phase=phase)
-            )
+    def start_hop(self, request: Request) -> None:
+        """The next request is about to be checked."""
+        self.hop = len(self.hops)
+        self.url = request.url
+        self._marks = [(Phase.CHECK, trio.current_time())]
 
-    def end_phase(self) -> None:
-        """The phase ended well."""
-        now = trio.current_time()
-        duration, self._phase_started = now - self._phase_started, now
-        if self.phase in _TIMED:
-            self._seconds[self.phase] = self._seconds.get(self.phase, 0.0) + duration
-        if self._observer is not None:
-            self._emit(
-                PhaseFinished(
-                    fetch=self._number, time=now, hop=max(self.hop, 0), phase=self.phase, duration=duration
-                )
-            )
+    def report(self, refusal: Denied) -> None:
+        """A host list on trial would have refused this hop."""
+
+    def repeat(self, error: ConnectionLost) -> None:
+        """The kept connection was dead; the request goes out once more."""
 
     def finish_hop(self, hop: Hop, wire_bytes: int) -> None:
-        """The hop was answered and its content read as far as it will be."""
+        """The hop was answered, and its content read as far as it will be: its last phase ended well."""
         self.hops.append(hop)
-        if self._observer is not None:
-            now = trio.current_time()
-            self._emit(
-                HopFinished(fetch=self._number, time=now, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
-            )
-
-    def timings(self) -> Timings:
-        """The seconds per phase of this hop so far."""
-        return Timings(**self._seconds)
 
     def finish(self, status: int, content_bytes: int, truncated: bool) -> None:
         """The fetch gave a response."""
-        if self._observer is not None:
-            self._emit(
-                FetchFinished(
-                    fetch=self._number,
-                    time=trio.current_time(),
-                    duration=self.duration,
-                    status=status,
-                    content_bytes=content_bytes,
-                    truncated=truncated,
-                )
-            )
 
     def fail(self, error: FetchError | None) -> None:
-        """The phase and the fetch ended with an error, or were cancelled from outside (None)."""
+        """The fetch ends with an error, or is cancelled or abandoned from outside (None)."""
         if error is not None:
-            error.located(
-                phase=self.phase,
-                url=self.url.without_query if self.url is not None else None,
-                hop=max(self.hop, 0),
+            url = self.url.without_query if self.url is not None else None
+            error.located(phase=self.phase, url=url, hop=self.hop)
+
+    def timings(self) -> Timings:
+        """The seconds per phase of this hop so far."""
+        seconds: dict[str, float] = {}
+        end = trio.current_time()
+        for phase, start in reversed(self._marks):
+            if phase not in _UNTIMED:
+                seconds[phase.value] = seconds.get(phase.value, 0.0) + end - start
+            end = start
+        return Timings(**seconds)
+
+
+class ObservedProgress(Progress):
+    """The same, told to an observer step by step."""
+
+    def __init__(self, number: int, observer: Observer) -> None:
+        super().__init__(number)
+        self._observer = observer
+        self._tells_phases = getattr(observer, "phases", True) is not False
+
+    def start(self, key: object) -> None:
+        """See `Progress`."""
+        self._emit(FetchStarted(fetch=self._number, time=self._started, key=key))
+        self._emit_phase_started()
+
+    def enter(self, phase: Phase) -> None:
+        """See `Progress`."""
+        self._emit_phase_finished()
+        super().enter(phase)
+        self._emit_phase_started()
+
+    def start_hop(self, request: Request) -> None:
+        """See `Progress`."""
+        if not self.hops:  # after a redirect, `finish_hop` has told already
+            self._emit_phase_finished()
+        super().start_hop(request)
+        _, now = self._marks[0]
+        self._emit(
+            HopStarted(fetch=self._number, time=now, hop=self.hop, method=request.method, url=request.url)
+        )
+        self._emit_phase_started()
+
+    def report(self, refusal: Denied) -> None:
+        """See `Progress`."""
+        now = trio.current_time()
+        self._emit(DenialReported(fetch=self._number, time=now, hop=self.hop, refusal=refusal))
+
+    def repeat(self, error: ConnectionLost) -> None:
+        """See `Progress`."""
+        now = trio.current_time()
+        self._emit(RequestRepeated(fetch=self._number, time=now, hop=self.hop, error=error))
+
+    def finish_hop(self, hop: Hop, wire_bytes: int) -> None:
+        """See `Progress`."""
+        super().finish_hop(hop, wire_bytes)
+        self._emit_phase_finished()
+        now = trio.current_time()
+        self._emit(
+            HopFinished(fetch=self._number, time=now, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
+        )
+
+    def finish(self, status: int, content_bytes: int, truncated: bool) -> None:
+        """See `Progress`."""
+        self._emit(
+            FetchFinished(
+                fetch=self._number,
+                time=trio.current_time(),
+                duration=self.duration,
+                status=status,
+                content_bytes=content_bytes,
+                truncated=truncated,
             )
-        if self._observer is not None:
-            now = trio.current_time()
+        )
+
+    def fail(self, error: FetchError | None) -> None:
+        """See `Progress`."""
+        super().fail(error)
+        phase, start = self._marks[-1]
+        now = trio.current_time()
+        if self._tells_phases:
             self._emit(
                 PhaseFailed(
-                    fetch=self._number,
-                    time=now,
-                    hop=max(self.hop, 0),
-                    phase=self.phase,
-                    duration=now - self._phase_started,
-                    error=error,
+                    fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start, error=error
                 )
             )
-            self._emit(FetchFailed(fetch=self._number, time=now, duration=self.duration, error=error))
+        self._emit(FetchFailed(fetch=self._number, time=now, duration=self.duration, error=error))
+
+    def _emit_phase_started(self) -> None:
+        if not self._tells_phases:
+            return
+        phase, start = self._marks[-1]
+        self._emit(PhaseStarted(fetch=self._number, time=start, hop=self.hop, phase=phase))
+
+    def _emit_phase_finished(self) -> None:
+        if not self._tells_phases:
+            return
+        phase, start = self._marks[-1]
+        now = trio.current_time()
+        self._emit(
+            PhaseFinished(fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start)
+        )
 
     def _emit(self, event: Event) -> None:
-        assert self._observer is not None
         try:
             self._observer.on_event(event)
         except Exception:

@@ -23,6 +23,7 @@ class Check:
         reason: why not, if it did not pass.
         detail: one sentence.
         setting: the operator's setting that decides, None if nothing can change it.
+        reported: why a host list on trial (`Policy.report_only`) would refuse, though it lets this pass.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Check:
     reason: Reason | None
     detail: str
     setting: str | None
+    reported: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ async def examine(
 ) -> Verdict:
     """Run the checks of a first hop up to, and without, connecting."""
     passed: dict[str, str] = {}
+    reported: dict[str, Reason] = {}
     refusal: FetchError | None = None
     url: URL | None = None
     addresses: tuple[Address, ...] = ()
@@ -82,9 +85,13 @@ async def examine(
         url = parse_url(text)
         passed["url"] = f"{url.without_query} is well formed"
         for rule in TARGET_RULES:
-            if (denied := rule.check(policy, url, method)) is not None:
+            denied = rule.check(policy, url, method)
+            if denied is not None and not rule.is_on_trial(policy):
                 raise denied
             passed[rule.name] = rule.passing
+            if denied is not None:
+                passed[rule.name] = f"{denied.message}, which is only reported: report_only is on"
+                reported[rule.name] = denied.reason
         if authorize is not None:
             await authorize_host(authorize, url)
         passed["grant"] = "nobody has to be asked" if authorize is None else "the host is granted"
@@ -94,7 +101,7 @@ async def examine(
         passed["addresses"] = "every address may be reached"
     except FetchError as error:
         refusal = error
-    return Verdict(url, tuple(_results(passed, refusal)), addresses)
+    return Verdict(url, tuple(_results(passed, reported, refusal)), addresses)
 
 
 def _counted(addresses: tuple[Address, ...], url: URL) -> str:
@@ -103,10 +110,12 @@ def _counted(addresses: tuple[Address, ...], url: URL) -> str:
     return "the name has one address" if len(addresses) == 1 else f"the name has {len(addresses)} addresses"
 
 
-def _results(passed: dict[str, str], refusal: FetchError | None) -> Iterator[Check]:
+def _results(
+    passed: dict[str, str], reported: dict[str, Reason], refusal: FetchError | None
+) -> Iterator[Check]:
     for name, setting in _CHECKS:
         if name in passed:
-            yield Check(name, True, None, passed[name], setting)
+            yield Check(name, True, None, passed[name], setting, reported.get(name))
         elif refusal is not None:
             yield Check(name, False, refusal.reason, refusal.message, setting)
             refusal = None

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from tidegate._policy.messages import Hop
 from tidegate._policy.reasons import Phase
 from tidegate._policy.url import URL
-from tidegate.errors import FetchError
+from tidegate.errors import ConnectionLost, Denied, FetchError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,26 @@ class PhaseFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DenialReported:
+    """A host list on trial (`Policy.report_only`) would have refused this hop, which goes on."""
+
+    fetch: int
+    time: float
+    hop: int
+    refusal: Denied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRepeated:
+    """A kept connection was dead before any byte of a response: the request goes out again (D-18)."""
+
+    fetch: int
+    time: float
+    hop: int
+    error: ConnectionLost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HopFinished:
     """A request was answered, and its content read as far as it will be.
 
@@ -123,6 +143,8 @@ Event: TypeAlias = (
     | PhaseStarted
     | PhaseFinished
     | PhaseFailed
+    | DenialReported
+    | RequestRepeated
     | HopFinished
     | FetchFinished
     | FetchFailed
@@ -133,6 +155,9 @@ class Observer(Protocol):
     """Whoever wants to know. Called synchronously from the fetching task: be quick, never block.
 
     An exception that it raises is logged under `tidegate` and does not touch the fetch.
+
+    Most events are those of phases, and making them costs more than all else here. An observer that has an
+    attribute `phases` which is False is not told of them.
     """
 
     def on_event(self, event: Event) -> None:

@@ -199,6 +199,8 @@ class Policy:
             known safe ones (D-22). Credentials never do.
         keep_credentials_within_origin: the caller's own Authorization and Cookie fields follow a redirect
             within one origin. Off, they are gone after the first redirect.
+        report_only: `hosts` is on trial: what it would refuse passes, and an observer is told with
+            `DenialReported`. Nothing else is on trial with it, the floor least of all.
 
     Raises:
         ValueError: the message names the argument, what was wrong and what is allowed.
@@ -211,6 +213,7 @@ class Policy:
     request_rules: tuple[RequestRule, ...]
     redirect_fields: frozenset[str]
     keep_credentials_within_origin: bool
+    report_only: bool
 
     def __init__(
         self,
@@ -222,6 +225,7 @@ class Policy:
         request_rules: Iterable[RequestRule] = (),
         redirect_fields: Iterable[str] = (),
         keep_credentials_within_origin: bool = False,
+        report_only: bool = False,
     ) -> None:
         object.__setattr__(self, "hosts", _host_list(hosts))
         object.__setattr__(self, "require_https", _flag("require_https", require_https))
@@ -234,6 +238,9 @@ class Policy:
             "keep_credentials_within_origin",
             _flag("keep_credentials_within_origin", keep_credentials_within_origin),
         )
+        object.__setattr__(self, "report_only", _flag("report_only", report_only))
+        if report_only and hosts is None:
+            raise ValueError("Policy.report_only needs Policy.hosts: without a list nothing is on trial")
 
 
 def _host_list(hosts: Iterable[str] | HostList | None) -> HostList | None:
@@ -282,12 +289,18 @@ class Rule(NamedTuple):
         setting: of `Policy`, that decides it.
         check: the refusal, or None.
         passing: what is true if it does not refuse.
+        can_be_tried: `Policy.report_only` turns its refusals into reports.
     """
 
     name: str
     setting: str
     check: Callable[[Policy, URL, str], Denied | None]
     passing: str
+    can_be_tried: bool = False
+
+    def is_on_trial(self, policy: Policy) -> bool:
+        """True if this policy wants the rule's refusals told and not enforced."""
+        return self.can_be_tried and policy.report_only
 
 
 def _check_scheme(policy: Policy, url: URL, method: str) -> Denied | None:
@@ -332,7 +345,7 @@ def _check_request(policy: Policy, url: URL, method: str) -> Denied | None:
 
 TARGET_RULES: Final = (
     Rule("scheme", "require_https", _check_scheme, "the scheme is allowed"),
-    Rule("host list", "hosts", _check_host, "the host is allowed"),
+    Rule("host list", "hosts", _check_host, "the host is allowed", can_be_tried=True),
     Rule("local name", "private_ranges", _check_local_name, "the host is no local name, or a rule names it"),
     Rule("port", "ports", _check_port, "the port is allowed"),
     Rule("request", "request_rules", _check_request, "no request rule is against it"),
@@ -340,13 +353,21 @@ TARGET_RULES: Final = (
 """What is asked of every hop before DNS, in this order. `parse_url` has refused disguised hosts already."""
 
 
-def check_target(policy: Policy, url: URL, method: str) -> None:
+def check_target(policy: Policy, url: URL, method: str) -> Denied | None:
     """Refuse a target that no DNS answer could make acceptable.
+
+    Returns:
+        The refusal of a list on trial (`Policy.report_only`), which is to be told and not raised.
 
     Raises:
         Denied: the first rule that refuses; its message names the setting that decides.
     """
+    reported = None
     for rule in TARGET_RULES:
         refusal = rule.check(policy, url, method)
-        if refusal is not None:
+        if refusal is None:
+            continue
+        if not rule.is_on_trial(policy):
             raise refusal
+        reported = refusal
+    return reported
