@@ -1,0 +1,323 @@
+"""A download into a file: `FILE.part` while it grows, `FILE` once all of it has come, never half of it."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+from tidegate import Headers, ResponseStream
+from tidegate_tools.cli.exits import CommandError, ExitCode, UsageError
+from tidegate_tools.cli.file_names import free_path, remote_name
+from tidegate_tools.cli.outputs import Output
+from tidegate_tools.cli.progress import ProgressBar
+from tidegate_tools.cli.resume import (
+    Validator,
+    content_range,
+    fits,
+    load_validator,
+    save_validator,
+    validator_of,
+)
+
+PART: Final = ".part"
+SIDE: Final = ".part.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a download goes.
+
+    Attributes:
+        path: the file; None lets the response name it (`-O`), and then no existing file is replaced.
+        is_device: not a regular file: written as it is.
+        remainder: `--continue`: what an earlier download left, None if there is nothing to go on from.
+        offset: how many bytes that is.
+    """
+
+    path: Path | None
+    is_device: bool = False
+    remainder: Validator | None = None
+    offset: int = 0
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The request fields that ask for the rest."""
+        if self.remainder is None:
+            return {}
+        return {"Range": f"bytes={self.offset}-", "If-Range": self.remainder.value}
+
+
+def prepare_target(output: str | None, *, url: str, resume: bool) -> Target:
+    """Look at the file system before anything is sent.
+
+    Args:
+        output: the file, None for `-O`.
+        url: as given.
+        resume: the option `--continue`.
+
+    Raises:
+        UsageError: nothing can be written there.
+    """
+    if output is None:
+        return Target(None)
+    try:
+        return _target(output, url, resume)
+    except OSError as error:
+        raise UsageError(f"-o {output!r}: {error.strerror}") from None
+
+
+def _target(output: str, url: str, resume: bool) -> Target:
+    if not output or Path(output).is_dir():
+        raise UsageError(f"-o {output!r} is a directory; name a file")
+    if Path(output).exists() and not Path(output).is_file():
+        return Target(Path(output), is_device=True)
+    # A link stays a link: what it points to is what is replaced.
+    path = Path(os.path.realpath(output))
+    if not path.parent.is_dir():
+        raise UsageError(f"-o {output!r}: there is no directory {path.parent}")
+    validator = load_validator(_beside(path, SIDE), url) if resume else None
+    offset = _size(_beside(path, PART))
+    return Target(path, remainder=validator, offset=offset) if validator and offset else Target(path)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _size(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tell of a file system's errors in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror or type(error).__name__}") from None
+
+
+class Saving(Output, Protocol):
+    """Content on its way into a file.
+
+    Attributes:
+        path: the file, known once `start` is done.
+    """
+
+    path: Path
+
+    def start(self, response: ResponseStream) -> None:
+        """The response's head has come."""
+
+    def abandon(self) -> str | None:
+        """The download has failed; returns a sentence on what is left of it, None if nothing is."""
+
+
+def open_saving(target: Target, *, url: str, progress: bool) -> Saving:
+    """What writes the target.
+
+    Args:
+        target: from `prepare_target`.
+        url: as given.
+        progress: show a bar.
+    """
+    if target.is_device and target.path is not None:
+        return DeviceOutput(target.path)
+    return Download(target, url=url, progress=progress)
+
+
+class DeviceOutput:
+    """A device or pipe, written as it is: to rename something over /dev/null would be a disaster."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+
+    def start(self, response: ResponseStream) -> None:
+        """See `Saving.start`."""
+        with _told(self.path):
+            self._file = self.path.open("wb", buffering=0)
+        if self._file.isatty():
+            raise CommandError(f"{self.path} is a terminal: leave -o out")
+
+    def write(self, piece: bytes) -> None:
+        """See `Output.write`."""
+        assert self._file is not None
+        view = memoryview(piece)
+        with _told(self.path):
+            while view:
+                view = view[self._file.write(view) :]
+
+    def finish(self, *, cut: bool) -> None:
+        """See `Output.finish`."""
+        self.abandon()
+
+    def abandon(self) -> str | None:
+        """See `Saving.abandon`."""
+        if self._file is not None:
+            self._file.close()
+        return None
+
+
+class Download:
+    """One response on its way into a regular file.
+
+    Attributes:
+        path: the file, known once `start` is done.
+        size: bytes in it so far, an earlier download's included.
+    """
+
+    path: Path
+
+    def __init__(self, target: Target, *, url: str, progress: bool) -> None:
+        self._target = target
+        self._url = url
+        self._progress = progress
+        self._file: BinaryIO | None = None
+        self._bar: ProgressBar | None = None
+        self._length: int | None = None
+        self._resumable = False
+        self._was_whole = False
+        self.size = 0
+
+    @property
+    def _part(self) -> Path:
+        return _beside(self.path, PART)
+
+    @property
+    def _side(self) -> Path:
+        return _beside(self.path, SIDE)
+
+    # The beginning ...
+
+    def start(self, response: ResponseStream) -> None:
+        """Open the file as the response's head asks: anew, or to go on with a part.
+
+        Raises:
+            CommandError: it cannot be opened, or the rest does not fit what is there.
+        """
+        if self._target.path is None:
+            self.path = free_path(Path.cwd(), remote_name(response.headers, response.url), (PART, SIDE))
+        else:
+            self.path = self._target.path
+        with _told(self.path):
+            self._open(response)
+        if self._progress:
+            self._bar = ProgressBar(self.path, self._length, self.size)
+
+    def _open(self, response: ResponseStream) -> None:
+        remainder = self._target.remainder
+        if remainder is None or response.status not in (206, 416):
+            self._begin(response)
+            return
+        self._resumable = True
+        if response.status == 206:
+            self._go_on(remainder, response.headers)
+        else:
+            self._find_whole(response.headers)
+        self._file = self._part.open("ab")
+        self.size = self._target.offset
+
+    def _begin(self, response: ResponseStream) -> None:
+        self._side.unlink(missing_ok=True)
+        self._part.unlink(missing_ok=True)
+        # Exclusive, so that nobody's link in a shared directory is followed.
+        self._file = self._part.open("xb")
+        self._length = response.announced
+        validator = validator_of(self._url, response.headers, self._length)
+        # A coding is undone for one transfer; the bytes of a range would be others (RFC 9110 8.4).
+        if validator is not None and response.status == 200 and not response.codings:
+            save_validator(self._side, validator)
+            self._resumable = True
+
+    def _go_on(self, validator: Validator, headers: Headers) -> None:
+        found = content_range(headers)
+        if found is None or not fits(validator, headers, found, self._target.offset):
+            raise _mismatch(self._part, ExitCode.PROTOCOL)
+        self._length = found.length
+
+    def _find_whole(self, headers: Headers) -> None:
+        """The server has no more: fine if the part is all there is (RFC 9110 15.5.17)."""
+        found = content_range(headers)
+        if found is None or found.length != self._target.offset:
+            raise _mismatch(self._part, ExitCode.CLIENT_ERROR)
+        self._length = self._target.offset
+        self._was_whole = True
+
+    # ... the middle ...
+
+    def write(self, piece: bytes) -> None:
+        """See `Output.write`."""
+        if self._was_whole:
+            return  # the content of a 416 belongs to no file
+        assert self._file is not None
+        with _told(self.path):
+            self._file.write(piece)
+        self.size += len(piece)
+        if self._bar is not None:
+            self._bar.advance(len(piece))
+
+    # ... and the end.
+
+    def finish(self, *, cut: bool) -> None:
+        """Give the file its name.
+
+        Raises:
+            CommandError: it cannot be written, or is not as long as the server said it would be.
+        """
+        self._close()
+        if not cut and self._length not in (None, self.size):
+            raise CommandError(
+                f"{self.size} of {self._length} bytes came", ExitCode.PROTOCOL, "incomplete_content"
+            )
+        with _told(self.path):
+            self._give_name()
+            self._side.unlink(missing_ok=True)
+
+    def _give_name(self) -> None:
+        if self._target.path is not None:
+            self._part.replace(self.path)
+            return
+        # A name that a peer chose never replaces a file, not even one that came into being meanwhile.
+        try:
+            os.link(self._part, self.path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            self._part.rename(self.path)
+        else:
+            self._part.unlink()
+
+    def abandon(self) -> str | None:
+        """See `Saving.abandon`: a part that can be resumed is kept, any other goes."""
+        with contextlib.suppress(CommandError):
+            self._close()
+        if self._resumable and _size(self._part):
+            return f"{self._part} is kept: -o {self.path} --continue goes on from there"
+        if self._file is not None:
+            for path in (self._part, self._side):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        return None
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        if self._file is not None:
+            with _told(self.path):
+                self._file.close()
+
+
+def _mismatch(part: Path, code: ExitCode) -> CommandError:
+    return CommandError(
+        f"the server's answer is not the rest of {part}: fetch again without --continue",
+        code,
+        "range_mismatch",
+    )

@@ -1,0 +1,286 @@
+"""What `tidegate fetch` does, from its options to an exit code."""
+
+import shutil
+from dataclasses import dataclass
+from typing import Any, Final
+
+import trio
+
+from tidegate import Hop, Limits, ResponseStream, TCPConnector, Timings, open_engine
+from tidegate_tools.cli.download import Saving, Target, open_saving, prepare_target
+from tidegate_tools.cli.exits import CommandError, ExitCode, OutputClosed, UsageError, code_of_status
+from tidegate_tools.cli.failures import failure_of, report, write_json
+from tidegate_tools.cli.operator_options import Operator, OperatorOptions
+from tidegate_tools.cli.outputs import KeptOutput, Output, standard_output, write_head
+from tidegate_tools.cli.request_options import MAX_CONTENT, RequestOptions
+from tidegate_tools.cli.terminal import Notes, complain, output_is_terminal, say
+from tidegate_tools.cli.trace import Narrator, Observers, Record, TellingConnector, TellingResolver
+from tidegate_tools.cli.waterfall import waterfall
+
+REDIRECTS: Final = 10
+"""How many `-L` follows. Browsers take 20, the Fetch standard's figure; nobody honest needs ten."""
+
+SHOWN: Final = Limits().max_content
+"""Bytes of content that a terminal or `--json` gets unless `--max-bytes` says otherwise."""
+
+UNBOUNDED: Final = 1 << 40
+"""The ceiling of `Limits.max_content`, for content that goes to a file or a pipe and is not kept."""
+
+TIMEOUT: Final = Limits().timeout
+DOWNLOAD_TIMEOUT: Final = 3600.0
+"""Seconds, into a file: the ceiling of `Limits.timeout`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions:
+    """The options of `tidegate fetch` as they were given; its help says what they mean."""
+
+    url: str
+    request: RequestOptions
+    operator: OperatorOptions
+    output: str | None
+    remote_name: bool
+    location: bool
+    max_redirects: int | None
+    max_bytes: int | None
+    timeout: float | None
+    include: bool
+    verbose: bool
+    timings: bool
+    as_json: bool
+    fail_on_truncate: bool
+    check_status: bool
+    quiet: bool
+    resume: bool
+
+    @property
+    def saves(self) -> bool:
+        """True if the content goes into a file, and not to standard output."""
+        return self.remote_name or self.output not in (None, "-")
+
+    @property
+    def shows_head(self) -> bool:
+        """True if the head is printed. A HEAD request would show nothing without it."""
+        return not self.as_json and (self.include or self.request.effective_method == "HEAD")
+
+    def limits(self) -> Limits:
+        """The limits of the fetch."""
+        kept = not self.saves and (self.as_json or output_is_terminal())
+        redirects = REDIRECTS if self.location else 0
+        try:
+            return Limits(
+                timeout=self.timeout or (DOWNLOAD_TIMEOUT if self.saves else TIMEOUT),
+                max_content=self.max_bytes if self.max_bytes is not None else SHOWN if kept else UNBOUNDED,
+                max_redirects=self.max_redirects if self.max_redirects is not None else redirects,
+                max_request_content=MAX_CONTENT,
+            )
+        except ValueError as error:
+            raise UsageError(str(error).removeprefix("Limits.")) from None
+
+    def target(self) -> Target | None:
+        """Where the content is saved, None if it is not."""
+        if self.output is not None and self.remote_name:
+            raise UsageError("-o and -O exclude each other")
+        if self.resume and (not self.saves or self.remote_name):
+            raise UsageError("--continue needs -o FILE: it goes on with FILE.part")
+        if not self.saves:
+            return None
+        return prepare_target(None if self.remote_name else self.output, url=self.url, resume=self.resume)
+
+
+def run_fetch(options: FetchOptions) -> int:
+    """Fetch, deliver and tell; returns the exit code."""
+    return _Fetch(options).run()
+
+
+class _Fetch:
+    """One run of the command."""
+
+    def __init__(self, options: FetchOptions) -> None:
+        self._options = options
+        self._notes = Notes(quiet=options.quiet)
+        self._record = Record()
+        self._saving: Saving | None = None
+        self._kept: KeptOutput | None = None
+        self._size = 0
+
+    def run(self) -> int:
+        try:
+            return self._fetch()
+        except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
+            left = self._saving.abandon() if self._saving is not None else None
+            if isinstance(error, OutputClosed):
+                raise
+            code = report(failure_of(error), as_json=self._options.as_json, **self._facts())
+            if left is not None:
+                self._notes.note(left)
+            return code
+        finally:
+            self._show_timings()
+
+    def _fetch(self) -> int:
+        options = self._options
+        target, limits, content = options.target(), options.limits(), options.request.content()
+        operator = options.operator.prepare()
+        fields = self._fields(target)
+        return trio.run(self._transfer, operator, limits, fields, content, target)
+
+    def _fields(self, target: Target | None) -> list[tuple[str, str]]:
+        fields = self._options.request.fields()
+        if target is None:
+            return fields
+        fields.extend(target.fields.items())
+        if any(name.lower() == "accept-encoding" for name, _ in fields):
+            return fields
+        # As HTTPie does: the length is known then, and a part can be resumed.
+        return [*fields, ("Accept-Encoding", "identity")]
+
+    async def _transfer(
+        self,
+        operator: Operator,
+        limits: Limits,
+        fields: list[tuple[str, str]],
+        content: bytes,
+        target: Target | None,
+    ) -> int:
+        narrator = Narrator(say) if self._options.verbose else None
+        async with open_engine(
+            operator.policy,
+            resolver=TellingResolver(operator.resolver, narrator.on_answer)
+            if narrator
+            else operator.resolver,
+            connector=TellingConnector(TCPConnector(), narrator.on_connected) if narrator else None,
+            observer=Observers(self._record, narrator) if narrator else self._record,
+            tls=operator.tls,
+        ) as engine:
+            response = engine.stream(
+                self._options.url,
+                method=self._options.request.effective_method,
+                headers=fields,
+                content=content,
+                limits=limits,
+            )
+            async with response:
+                await self._receive(response, target)
+        return self._conclude(response)
+
+    # The response ...
+
+    async def _receive(self, response: ResponseStream, target: Target | None) -> None:
+        if self._options.shows_head:
+            write_head(response)
+        output = self._output(response, target)
+        async for piece in response:
+            output.write(piece)
+            self._size += len(piece)
+        self._check_whole(response)
+        output.finish(cut=response.truncated)
+        if self._saving is not None:
+            self._notes.note(f"{self._size} bytes came; the file is {self._saving.path}")
+
+    def _output(self, response: ResponseStream, target: Target | None) -> Output:
+        if target is not None:
+            self._check_savable(response, target)
+            show = self._notes.watched and not self._options.verbose
+            self._saving = open_saving(target, url=self._options.url, progress=show)
+            self._saving.start(response)
+            return self._saving
+        if self._options.as_json:
+            self._kept = KeptOutput()
+            return self._kept
+        return standard_output(response)
+
+    def _check_savable(self, response: ResponseStream, target: Target) -> None:
+        """An error page under the name of a file would be taken for it."""
+        saved = response.status // 100 == 2 or (target.remainder is not None and response.status == 416)
+        if self._options.check_status and not saved:
+            raise CommandError(
+                f"{_status_line(response)}: nothing is saved; --no-check-status saves it all the same",
+                code_of_status(response.status),
+                "status",
+            )
+
+    def _check_whole(self, response: ResponseStream) -> None:
+        """Complain, or fail if asked to, about content that is cut or may be (decisions D-4 and D-5)."""
+        if response.complete:
+            return
+        what = (
+            f"the content is cut after {self._size} bytes (--max-bytes)"
+            if response.truncated
+            else f"nothing proves that the content is whole after {self._size} bytes"
+        )
+        if self._options.fail_on_truncate:
+            raise CommandError(what, ExitCode.TRUNCATED, "truncated")
+        self._notes.warn(what)
+
+    # ... and what is told of it.
+
+    def _conclude(self, response: ResponseStream) -> int:
+        # What is saved has passed `_check_savable`, and a 416 may have said that all of it was there.
+        checks = self._options.check_status and self._saving is None
+        code = code_of_status(response.status) if checks else ExitCode.DONE
+        if self._options.as_json:
+            write_json(
+                {"ok": True, "exit_code": int(code), **self._response_facts(response), **self._facts()}
+            )
+        if code is not ExitCode.DONE:
+            complain(_status_line(response))
+        return code
+
+    def _response_facts(self, response: ResponseStream) -> dict[str, Any]:
+        content = {"content": None, "content_base64": None}
+        if self._kept is not None:
+            content = self._kept.as_json(response.headers, truncated=response.truncated)
+        return {
+            "url": str(response.url),
+            "status": response.status,
+            "reason_phrase": response.reason_phrase,
+            "http_version": response.http_version,
+            "headers": _pairs(response.headers.raw),
+            "trailers": _pairs(response.trailers.raw),
+            **content,
+            "content_bytes": self._size,
+            "wire_bytes": self._record.wire_bytes,
+            "truncated": response.truncated,
+            "complete": response.complete,
+            "codings": list(response.codings),
+            "file": str(self._saving.path) if self._saving is not None else None,
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        return {"hops": [_hop_facts(hop) for hop in self._record.hops], "duration": self._record.duration}
+
+    def _show_timings(self) -> None:
+        if self._options.timings:
+            for line in waterfall(self._record, shutil.get_terminal_size().columns):
+                say(line)
+
+
+def _status_line(response: ResponseStream) -> str:
+    line = f"HTTP {response.status} {response.reason_phrase}".rstrip()
+    location = response.headers.get("location")
+    followed = response.status // 100 == 3 and location is not None
+    return f"{line} to {location}; -L follows it" if followed else line
+
+
+def _pairs(raw: tuple[tuple[bytes, bytes], ...]) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1"), _text(value)) for name, value in raw]
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _hop_facts(hop: Hop) -> dict[str, Any]:
+    return {
+        "url": str(hop.url),
+        "method": hop.method,
+        "status": hop.status,
+        "peer": hop.peer,
+        "reused": hop.reused,
+        "tls_version": hop.tls_version,
+        "timings": {name: getattr(hop.timings, name) for name in Timings.__slots__},
+    }
