@@ -66,8 +66,7 @@ def test_floor_and_ceiling_are_taken_and_their_neighbours_are_not(
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0, -0.0, -1, 10**400])
 def test_a_timeout_is_a_finite_positive_number(value: float) -> None:
-    """D-16: NaN compares false with everything, and an int too big for a float must not escape as another
-    error."""
+    """D-16: NaN compares false with everything; an int too big for a float is no OverflowError."""
     with pytest.raises(ValueError, match=r"^Limits\.timeout must be a number of seconds from 0\.001 to 3600"):
         Limits(timeout=value)
 

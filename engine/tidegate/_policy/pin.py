@@ -1,11 +1,13 @@
 """The pin: an address that has passed every check, as a type. `check_addresses` is its only maker."""
 
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from tidegate._policy.address import classify_address, dial_address
+from tidegate._policy.host import address_of
 from tidegate._policy.policy import Policy
 from tidegate._policy.reasons import AddressClass, Reason
 from tidegate._policy.url import URL
@@ -37,10 +39,16 @@ class PinnedTarget:
     address: IPv4Address | IPv6Address
     self_allowed: bool
     seal: InitVar[_Seal]
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, seal: _Seal) -> None:
         if seal is not _SEAL:
             raise TypeError("a PinnedTarget is made by check_addresses alone")
+        # Idle connections and TLS sessions are looked up by it, several times a fetch.
+        object.__setattr__(self, "_hash", hash((self.scheme, self.host, self.port, self.address)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 def check_addresses(
@@ -57,15 +65,19 @@ def check_addresses(
     """
     if not addresses:
         raise ResolutionError(f"{url.host} has no addresses")
-    return tuple(_pin(policy, url, address) for address in dict.fromkeys(map(dial_address, addresses)))
+    pinned = (_pin(policy, url.origin, address) for address in addresses)
+    return tuple(dict.fromkeys(pinned))  # no address twice
 
 
-def _pin(policy: Policy, url: URL, address: IPv4Address | IPv6Address) -> PinnedTarget:
-    admitted = any(rule.admits(url, address) for rule in policy.private_ranges)
+@lru_cache(maxsize=1024)  # pure: DNS is asked every time, but what its answer means stays the same
+def _pin(policy: Policy, origin: tuple[str, str, int], answer: IPv4Address | IPv6Address) -> PinnedTarget:
+    scheme, host, port = origin
+    address = dial_address(answer)
+    admitted = any(rule.admits(host, address) for rule in policy.private_ranges)
     kind = classify_address(address)
     if kind is not AddressClass.GLOBAL and not admitted:
-        raise _refusal(url, kind)
-    return PinnedTarget(url.scheme, url.host, url.port, address, admitted, _SEAL)
+        raise _refusal(host, kind)
+    return PinnedTarget(scheme, host, port, address, admitted, _SEAL)
 
 
 _NAMES: Final = {
@@ -81,6 +93,6 @@ _NAMES: Final = {
 }
 
 
-def _refusal(url: URL, kind: AddressClass) -> AddressDenied:
-    verb = "is" if url.address is not None else "resolves to"
-    return AddressDenied(f"{url.host} {verb} {_NAMES[kind]}", reason=Reason(kind.value))
+def _refusal(host: str, kind: AddressClass) -> AddressDenied:
+    verb = "is" if address_of(host) is not None else "resolves to"
+    return AddressDenied(f"{host} {verb} {_NAMES[kind]}", reason=Reason(kind.value))

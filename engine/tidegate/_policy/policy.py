@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from tidegate._policy.address import classify_address, may_never_be_admitted
 from tidegate._policy.fields import CREDENTIAL_FIELDS, is_own_field
-from tidegate._policy.host import HostList, is_local_name
+from tidegate._policy.host import HostList, address_of, is_local_name
 from tidegate._policy.messages import METHODS
 from tidegate._policy.ports import BAD_PORTS, MAX_PORT
 from tidegate._policy.reasons import AddressClass, Reason
@@ -79,9 +79,9 @@ class PrivateRange:
         """True if the rule names this host; the star names none (D-8 stays in force)."""
         return self._host_list is not None and self._host_list.matches(host)
 
-    def admits(self, url: URL, address: IPv4Address | IPv6Address) -> bool:
-        """True if this rule lets `url`'s host be at `address`."""
-        named = self.names(url.host) if self._host_list is not None else url.address is None
+    def admits(self, host: str, address: IPv4Address | IPv6Address) -> bool:
+        """True if this rule lets a host, in its canonical form, be at `address`."""
+        named = self.names(host) if self._host_list is not None else address_of(host) is None
         return named and address in self._network and self._may_admit(address)
 
     def _may_admit(self, address: IPv4Address | IPv6Address) -> bool:

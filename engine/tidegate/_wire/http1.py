@@ -193,8 +193,9 @@ class Exchange:
             raise MessageTooLarge(f"more than {self._limits.max_interim} interim responses (max_interim)")
 
     def _find_head_end(self) -> int | None:
-        if self._buffer:
-            check_first_bytes(self._buffer)
+        if not self._buffer:
+            return None
+        check_first_bytes(self._buffer)
         match = _BLANK_LINE.search(self._buffer, self._searched)
         end = match.end() if match else None
         if self._head_bytes + (end or len(self._buffer)) > self._limits.max_head:

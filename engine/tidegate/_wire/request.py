@@ -1,5 +1,6 @@
 """The bytes of a request head (RFC 9112 3): origin-form, one Host, framing by us alone."""
 
+from functools import cache
 from typing import Final
 
 from tidegate._policy.fields import Fields, has_field
@@ -19,11 +20,24 @@ def request_head(request: Request, fields: Fields) -> bytes:
         request: what is asked, and where. Its own `fields` are not looked at.
         fields: the fields of this hop, credentials included; already checked, so they are ASCII.
     """
-    lines = [f"{request.method} {request.url.target} HTTP/1.1", f"Host: {request.url.authority}"]
-    lines.extend(f"{name}: {value}" for name, value in _defaults(fields))
-    lines.extend(f"{name}: {value}" for name, value in fields)
-    lines.extend(_framing(request))
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+    lines = [
+        f"{request.method} {request.url.target} HTTP/1.1",
+        f"Host: {request.url.authority}",
+        *(_lines(_defaults(fields)) if fields else _default_lines()),
+        *_lines(fields),
+        *_framing(request),
+        "\r\n",
+    ]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def _lines(fields: Fields) -> list[str]:
+    return [f"{name}: {value}" for name, value in fields]
+
+
+@cache
+def _default_lines() -> tuple[str, ...]:
+    return tuple(_lines(_defaults(())))
 
 
 def offers_codings(fields: Fields) -> bool:

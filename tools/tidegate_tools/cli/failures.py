@@ -105,7 +105,7 @@ def how_to_allow(reason: Reason, url: str | None) -> str | None:
 def _is_admissible(target: URL, address: IPv4Address | IPv6Address) -> bool:
     """True if a rule made for this very address would admit it."""
     try:
-        return PrivateRange(str(address), target.host).admits(target, address)
+        return PrivateRange(str(address), target.host).admits(target.host, address)
     except ValueError:
         return False
 
