@@ -47,7 +47,7 @@ clean:
 	@touch $@
 
 .venv/.dev: .venv/.pip pyproject.toml
-	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]' --group test --group lint
+	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]' --group test --group controls --group lint
 	@touch $@
 
 .venv/.bench: .venv/.dev

@@ -71,23 +71,23 @@ class ContentReader:
     async def _receive_decoded(self) -> bytes:
         decoder = self._decoder
         assert decoder is not None
-        while not self._over_encoded_cap(decoder):
+        while decoder.encoded_size <= self._encoded_room:  # of an inner coding, too: a bomb within a bomb
             if not decoder.needs_input:
                 await trio.lowlevel.checkpoint()
                 piece = decoder.read(min(_STEP, self._room + 1))
                 if piece:
                     return piece
                 continue
+            room = self._encoded_room - self._exchange.wire_bytes
+            if room < 0:
+                break  # all that was below the cap has been decoded
             encoded = await self._exchange.receive_content()
             if not encoded:
                 return b""
-            decoder.write(encoded)
+            if room:
+                decoder.write(encoded[:room])
         self.truncated = True
         return b""
-
-    def _over_encoded_cap(self, decoder: Decoder) -> bool:
-        # The wire may carry more than the decoder saw, and an inner coding may be given more than the wire.
-        return max(self._exchange.wire_bytes, decoder.encoded_size) > self._encoded_room
 
     def _coding_complete(self) -> bool:
         if self._decoder is None:

@@ -17,11 +17,11 @@ from tidegate.errors import MessageTooLarge, RemoteProtocolError
 RawFields = list[tuple[bytes, bytes]]
 
 MAX_LENGTH: Final = 2**63 - 1
-"""The largest chunk size taken for a number (decision D-4)."""
-
-_LENGTH_DIGITS: Final = 18  # fewer than MAX_LENGTH has, so that any such Content-Length is a sane one
+"""The largest Content-Length or chunk size taken for a number (decision D-4; it fits 64 bits)."""
 
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+# A bare CR or a NUL is a line end to some and a character to others (RFC 9112 2.2).
+_NEVER_REPAIRED: Final = re.compile(rb"\r(?!\n)|\0")
 _LINE_END: Final = re.compile(rb"\r?\n")
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2
 
@@ -142,19 +142,26 @@ def _parse_with_h11(raw: bytes) -> Head:
         raise RemoteProtocolError("the peer folded a field that decides where a message ends or leads")
     oddities: list[str] = []
     event = _judge(raw)
-    if event is None:
+    if event is None and not _NEVER_REPAIRED.search(raw):
         event = _judge(_repair(raw, oddities))
     if event is None:
-        raise RemoteProtocolError("the peer's response head is not valid HTTP/1.1")
+        raise _refusal(raw)
     version = event.http_version.decode("ascii")
     if not version.startswith("1."):
         raise RemoteProtocolError("the peer answers in a version of HTTP that was not asked for")
     if _REPEATED_LENGTH.search(raw):  # h11 folds equal lengths into one
         oddities.append("repeated Content-Length")
-    head = _understand(event.status_code, bytes(event.reason), version, event.headers.raw_items())
+    spoken = "1.0" if version == "1.0" else "1.1"  # a higher minor version is read as ours (RFC 9110 2.5)
+    head = _understand(event.status_code, bytes(event.reason), spoken, event.headers.raw_items())
     if head is None:
         raise RemoteProtocolError("the peer announced a Content-Length that is no sane number")
     return replace(head, oddities=(*head.oddities, *oddities))
+
+
+def _refusal(raw: bytes) -> RemoteProtocolError:
+    if raw[9:12] == b"101":
+        return RemoteProtocolError("the peer switched protocols (101), though nobody asked for it")
+    return RemoteProtocolError("the peer's response head is not valid HTTP/1.1")
 
 
 def parse_trailers(raw: bytes) -> RawFields:
@@ -179,6 +186,8 @@ def _judge(raw: bytes) -> h11.Response | h11.InformationalResponse | None:
         event = connection.next_event()
     except h11.RemoteProtocolError:
         return None
+    if connection.trailing_data[0]:
+        return None  # more than one head: nobody else may see where the second one begins
     return event if isinstance(event, h11.Response | h11.InformationalResponse) else None
 
 
@@ -191,9 +200,8 @@ def _understand(status: int, reason: bytes, version: str, fields: RawFields) -> 
     for name, value in fields:
         match name.lower():
             case b"content-length":
-                if length is not None or not value.isdigit() or len(value) > _LENGTH_DIGITS:
+                if length is not None or (length := _length(value)) is None:
                     return None
-                length = int(value)
             case b"transfer-encoding":
                 if chunked or value != b"chunked":
                     return None
@@ -204,6 +212,15 @@ def _understand(status: int, reason: bytes, version: str, fields: RawFields) -> 
                 keep_alive = _keep_alive_timeout(value)
     oddities = ("both Transfer-Encoding and Content-Length",) if chunked and length is not None else ()
     return Head(status, reason, version, fields, length, chunked, closing, keep_alive, oddities)
+
+
+def _length(value: bytes) -> int | None:
+    # Python refuses to read more than some thousand digits, with an error of its own.
+    digits = value.lstrip(b"0") or b"0"
+    if not value.isdigit() or len(digits) > len(str(MAX_LENGTH)):
+        return None
+    length = int(digits)
+    return length if length <= MAX_LENGTH else None
 
 
 _REPEATED_LENGTH: Final = re.compile(rb"(?is)\ncontent-length:(?:[^\n]*,|.*\ncontent-length:)")
@@ -222,23 +239,31 @@ def _repair(raw: bytes, oddities: list[str]) -> bytes:
     status_line, *lines = _LINE_END.split(raw.rstrip(b"\r\n"))
     kept = [status_line]
     codings: list[bytes] = []
-    for line in lines:
-        if line[:1] in (b" ", b"\t") and len(kept) == 1:
-            oddities.append("a first field line that starts with white space was dropped")
-        elif line[:1] in (b" ", b"\t"):
-            kept.append(line)
-        else:
-            _repair_line(line, kept, codings, oddities)
+    for line in _unfolded(lines, oddities):
+        _repair_line(line, kept, codings, oddities)
     if codings:
         kept.extend(_repair_transfer_encoding(codings, oddities))
     return b"\r\n".join(kept) + b"\r\n\r\n"
+
+
+def _unfolded(lines: list[bytes], oddities: list[str]) -> list[bytes]:
+    """Continuation lines joined to their field (RFC 9112 5.2), so that they are dropped with it."""
+    joined: list[bytes] = []
+    for line in lines:
+        if line[:1] not in (b" ", b"\t"):
+            joined.append(line)
+        elif joined:
+            joined[-1] += b" " + line.lstrip(b" \t")
+        else:
+            oddities.append("a first field line that starts with white space was dropped")
+    return joined
 
 
 def _repair_line(line: bytes, kept: list[bytes], codings: list[bytes], oddities: list[str]) -> None:
     name, colon, value = line.partition(b":")
     bare = name.rstrip(b" \t")
     if colon and bare.lower() == b"transfer-encoding" and bare == name:
-        codings.extend(coding.strip().lower() for coding in value.split(b","))
+        codings.extend(coding.strip(b" \t").lower() for coding in value.split(b","))
     elif not colon or (bare == name and _NAME.fullmatch(name)):
         kept.append(line)
     elif bare.lower() in _FRAMING or any(framing in bare.lower() for framing in _FRAMING):

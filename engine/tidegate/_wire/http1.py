@@ -69,6 +69,7 @@ class Exchange:
         self._oddities: list[str] = []
         self._framing = Framing.NONE
         self._remaining = 0
+        self._in_chunk = False
         self._overhead = 0
         self._failure: FetchError | None = None
         self._sent = False
@@ -182,15 +183,18 @@ class Exchange:
             self._head_bytes += end
             head = parse_head(raw, self._limits)
             if head.interim:
-                self._count_interim()
+                self._drop_interim(head)
             else:
                 self.head = head
         return self.head
 
-    def _count_interim(self) -> None:
+    def _drop_interim(self, head: Head) -> None:
         self._interims += 1
         if self._interims > self._limits.max_interim:
             raise MessageTooLarge(f"more than {self._limits.max_interim} interim responses (max_interim)")
+        self._oddities.extend(head.oddities)
+        if head.chunked or head.content_length or head.closing:
+            self._oddities.append("an interim response that speaks of content or of closing")
 
     def _find_head_end(self) -> int | None:
         if not self._buffer:
@@ -311,19 +315,20 @@ class Exchange:
 
     async def _receive_chunked(self) -> bytes:
         while not self._remaining:
+            if self._in_chunk:
+                await self._receive_chunk_end()
             size = await self._receive_chunk_line()
             if size == 0:
                 await self._receive_trailers()
                 self._finished = True
                 return b""
             self._remaining = size
+            self._in_chunk = True
         piece = await self._receive_bytes(self._remaining)
         if not piece:
             raise self._cut_short()
         self._remaining -= len(piece)
-        if not self._remaining:
-            await self._receive_chunk_end()
-        return piece
+        return piece  # the end of the chunk is read with the next one: content is not kept waiting for it
 
     async def _receive_chunk_line(self) -> int:
         line = await self._receive_line()
@@ -342,6 +347,8 @@ class Exchange:
             if len(self._buffer) > self._limits.max_chunk_overhead:
                 raise self._overhead_exceeded()
             await self._require_more()
+        if end > self._limits.max_chunk_overhead:
+            raise self._overhead_exceeded()
         line = bytes(self._buffer[: end + 1])
         del self._buffer[: end + 1]
         if not line.endswith(b"\r\n"):
@@ -354,6 +361,7 @@ class Exchange:
         if self._buffer[:2] != b"\r\n":
             raise RemoteProtocolError("the peer's chunk is longer than its size")
         del self._buffer[:2]
+        self._in_chunk = False
 
     async def _require_more(self) -> None:
         if not await self._receive_more():
@@ -375,13 +383,14 @@ class Exchange:
             if self._buffer.startswith(b"\r\n"):
                 return 2
             match = _BLANK_LINE.search(self._buffer, searched)
-            if match:
-                return match.end()
-            if len(self._buffer) > self._limits.max_head:
+            size = match.end() if match else len(self._buffer)
+            if size > self._limits.max_head:
                 raise MessageTooLarge(
                     f"the trailer section has more than {self._limits.max_head} bytes (max_head)"
                 )
-            searched = max(0, len(self._buffer) - 2)
+            if match:
+                return size
+            searched = max(0, size - 2)
             await self._require_more()
 
     def _overhead_exceeded(self) -> MessageTooLarge:
