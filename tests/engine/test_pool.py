@@ -112,7 +112,7 @@ async def open_after(connector: MemoryConnector, seconds: float) -> int:
     return connector.open_connections
 
 
-@pytest.mark.parametrize(("max_idle", "kept"), [(0, 0), (1, 1), (3, 3), (64, MAX_IDLE_PER_HOST)])
+@pytest.mark.parametrize(("max_idle", "kept"), [(0, 0), (1, 1), (3, 3), (100, MAX_IDLE_PER_HOST)])
 async def test_bounded(max_idle: int, kept: int, nursery: trio.Nursery) -> None:
     async with engine_with(nursery, ok, max_idle=max_idle) as (engine, connector):
         async with trio.open_nursery() as fetches:

@@ -1,9 +1,9 @@
 """One fetch under way: its hops, its one deadline, and the connection that it owns."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
+from types import TracebackType
 from typing import Final
 
 import trio
@@ -12,7 +12,7 @@ from tidegate._engine.admission import Admission
 from tidegate._engine.content import ContentReader
 from tidegate._engine.credentials import CredentialSource
 from tidegate._engine.hop import Authorize, authorize_host, resolve_host, with_credentials
-from tidegate._engine.progress import ObservedProgress, Progress
+from tidegate._engine.progress import progress_of
 from tidegate._policy.events import Observer
 from tidegate._policy.fields import Headers
 from tidegate._policy.limits import Limits
@@ -53,7 +53,6 @@ class Core:
     pool: Pool
     sessions: SessionCache = field(default_factory=SessionCache)
     closed: bool = False
-    fetches: int = 0
     scopes: set[trio.CancelScope] = field(default_factory=set)
     reaper: trio.CancelScope | None = None
 
@@ -84,6 +83,36 @@ class Core:
             self.reaper.cancel()
 
 
+class Bounded:
+    """See `Call.bounded`. A class, since a generator would cost as much as the cancel scope in it."""
+
+    __slots__ = ("_call", "_core", "_scope")
+
+    def __init__(self, core: Core, call: "Call") -> None:
+        self._core = core
+        self._call = call
+        self._scope = trio.CancelScope(deadline=call.deadline)
+
+    def __enter__(self) -> None:
+        if self._core.closed:
+            raise _engine_closed()
+        if trio.current_time() >= self._call.deadline:
+            # A scope would only see it at the next wait, and a peer with plenty of data never makes us wait.
+            raise self._call.deadline_exceeded()
+        self._scope.__enter__()
+        self._core.scopes.add(self._scope)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._core.scopes.discard(self._scope)
+        swallowed = bool(self._scope.__exit__(kind, error, trace))
+        if self._scope.cancelled_caught:
+            # Not chained: that trio cancelled us is how it was done, not why.
+            raise (_engine_closed() if self._core.closed else self._call.deadline_exceeded()) from None
+        return swallowed
+
+
 class Call:
     """One fetch. `start` runs the hops to the final head; the content is then read through `reader`.
 
@@ -99,7 +128,6 @@ class Call:
     reader: ContentReader
 
     def __init__(self, core: Core, limits: Limits, authorize: Authorize | None, key: object) -> None:
-        core.fetches += 1
         self._core = core
         self._limits = limits
         self._authorize = authorize
@@ -109,31 +137,21 @@ class Call:
         self._connection: Connection | None = None
         self._exchange: Exchange | None = None
         self._request: Request | None = None
-        self.progress = (
-            ObservedProgress(core.fetches, core.observer) if core.observer else Progress(core.fetches)
-        )
+        self.progress = progress_of(core.observer)
 
     # One deadline over everything (D-16) ...
 
-    @contextmanager
-    def bounded(self) -> Iterator[None]:
-        """Run a part of the fetch under its deadline and under the engine's life."""
-        if self._core.closed:
-            raise _engine_closed()
-        if trio.current_time() >= self._deadline:
-            # A scope would only see it at the next wait, and a peer with plenty of data never makes us wait.
-            raise self._deadline_exceeded()
-        with trio.CancelScope(deadline=self._deadline) as scope:
-            self._core.scopes.add(scope)
-            try:
-                yield
-            finally:
-                self._core.scopes.discard(scope)
-        if scope.cancelled_caught:
-            # Not chained: that trio cancelled us is how it was done, not why.
-            raise (_engine_closed() if self._core.closed else self._deadline_exceeded()) from None
+    def bounded(self) -> "Bounded":
+        """A block that runs a part of the fetch under its deadline and under the engine's life."""
+        return Bounded(self._core, self)
 
-    def _deadline_exceeded(self) -> DeadlineExceeded:
+    @property
+    def deadline(self) -> float:
+        """When the whole fetch has to be over, by the trio clock."""
+        return self._deadline
+
+    def deadline_exceeded(self) -> DeadlineExceeded:
+        """The error for a deadline that has passed."""
         return DeadlineExceeded(
             f"the deadline of {self._limits.timeout:g} s passed ({_DOING[self.progress.phase]})"
         )

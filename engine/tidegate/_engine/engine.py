@@ -141,7 +141,7 @@ async def open_engine(
     tls: SSLContext | None = None,
     max_concurrency: int = 100,
     max_concurrency_per_key: int | None = None,
-    max_idle: int = 64,
+    max_idle: int = 100,
 ) -> AsyncIterator[Engine]:
     """Open an engine for the length of an `async with` block.
 

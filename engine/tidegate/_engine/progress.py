@@ -1,6 +1,7 @@
 """Where a fetch is: its phase for errors, its times for the response, its events for an observer."""
 
 import logging
+from itertools import count
 from typing import Final
 
 import trio
@@ -18,6 +19,7 @@ from tidegate._policy.events import (
     PhaseFinished,
     PhaseStarted,
     RequestRepeated,
+    kinds_of,
 )
 from tidegate._policy.messages import Hop, Request, Timings
 from tidegate._policy.reasons import Phase
@@ -25,6 +27,8 @@ from tidegate._policy.url import URL
 from tidegate.errors import ConnectionLost, Denied, FetchError
 
 _log: Final = logging.getLogger("tidegate")
+# Quiet until the program that uses us sets logging up.
+_log.addHandler(logging.NullHandler())
 
 # Checking and waiting for a slot are no network time.
 _UNTIMED: Final = (Phase.CHECK, Phase.ADMIT, Phase.AUTHORIZE, Phase.REDIRECT)
@@ -41,8 +45,7 @@ class Progress:
         hops: the hops that were answered.
     """
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self) -> None:
         self._started = trio.current_time()
         self._marks: list[tuple[Phase, float]] = [(Phase.CHECK, self._started)]
         self.hop = 0
@@ -102,17 +105,30 @@ class Progress:
         return Timings(**seconds)
 
 
-class ObservedProgress(Progress):
-    """The same, told to an observer step by step."""
+# Of the whole process, so that one observer may serve any number of engines.
+_numbers: Final = count(1)
 
-    def __init__(self, number: int, observer: Observer) -> None:
-        super().__init__(number)
+
+def progress_of(observer: Observer | None) -> Progress:
+    """The progress of a fetch that begins; observed only if there is somebody who wants to know."""
+    if observer is None or not (kinds := kinds_of(observer)):
+        return Progress()
+    return ObservedProgress(observer, kinds)
+
+
+class ObservedProgress(Progress):
+    """The same, told to an observer step by step: no event is made that it does not want."""
+
+    def __init__(self, observer: Observer, kinds: frozenset[type[Event]]) -> None:
+        super().__init__()
+        self._number = next(_numbers)
         self._observer = observer
-        self._tells_phases = getattr(observer, "phases", True) is not False
+        self._kinds = kinds
 
     def start(self, key: object) -> None:
         """See `Progress`."""
-        self._emit(FetchStarted(fetch=self._number, time=self._started, key=key))
+        if FetchStarted in self._kinds:
+            self._emit(FetchStarted(fetch=self._number, time=self._started, key=key))
         self._emit_phase_started()
 
     def enter(self, phase: Phase) -> None:
@@ -126,71 +142,75 @@ class ObservedProgress(Progress):
         if not self.hops:  # after a redirect, `finish_hop` has told already
             self._emit_phase_finished()
         super().start_hop(request)
-        _, now = self._marks[0]
-        self._emit(
-            HopStarted(fetch=self._number, time=now, hop=self.hop, method=request.method, url=request.url)
-        )
+        if HopStarted in self._kinds:
+            _, now = self._marks[0]
+            self._emit(
+                HopStarted(fetch=self._number, time=now, hop=self.hop, method=request.method, url=request.url)
+            )
         self._emit_phase_started()
 
     def report(self, refusal: Denied) -> None:
         """See `Progress`."""
-        now = trio.current_time()
-        self._emit(DenialReported(fetch=self._number, time=now, hop=self.hop, refusal=refusal))
+        if DenialReported in self._kinds:
+            now = trio.current_time()
+            self._emit(DenialReported(fetch=self._number, time=now, hop=self.hop, refusal=refusal))
 
     def repeat(self, error: ConnectionLost) -> None:
         """See `Progress`."""
-        now = trio.current_time()
-        self._emit(RequestRepeated(fetch=self._number, time=now, hop=self.hop, error=error))
+        if RequestRepeated in self._kinds:
+            now = trio.current_time()
+            self._emit(RequestRepeated(fetch=self._number, time=now, hop=self.hop, error=error))
 
     def finish_hop(self, hop: Hop, wire_bytes: int) -> None:
         """See `Progress`."""
         super().finish_hop(hop, wire_bytes)
         self._emit_phase_finished()
-        now = trio.current_time()
-        self._emit(
-            HopFinished(fetch=self._number, time=now, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
-        )
+        if HopFinished in self._kinds:
+            now = trio.current_time()
+            self._emit(
+                HopFinished(fetch=self._number, time=now, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
+            )
 
     def finish(self, status: int, content_bytes: int, truncated: bool) -> None:
         """See `Progress`."""
-        self._emit(
-            FetchFinished(
-                fetch=self._number,
-                time=trio.current_time(),
-                duration=self.duration,
-                status=status,
-                content_bytes=content_bytes,
-                truncated=truncated,
+        if FetchFinished in self._kinds:
+            self._emit(
+                FetchFinished(
+                    fetch=self._number,
+                    time=trio.current_time(),
+                    duration=self.duration,
+                    status=status,
+                    content_bytes=content_bytes,
+                    truncated=truncated,
+                )
             )
-        )
 
     def fail(self, error: FetchError | None) -> None:
         """See `Progress`."""
         super().fail(error)
         phase, start = self._marks[-1]
         now = trio.current_time()
-        if self._tells_phases:
+        if PhaseFailed in self._kinds:
             self._emit(
                 PhaseFailed(
                     fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start, error=error
                 )
             )
-        self._emit(FetchFailed(fetch=self._number, time=now, duration=self.duration, error=error))
+        if FetchFailed in self._kinds:
+            self._emit(FetchFailed(fetch=self._number, time=now, duration=self.duration, error=error))
 
     def _emit_phase_started(self) -> None:
-        if not self._tells_phases:
-            return
-        phase, start = self._marks[-1]
-        self._emit(PhaseStarted(fetch=self._number, time=start, hop=self.hop, phase=phase))
+        if PhaseStarted in self._kinds:
+            phase, start = self._marks[-1]
+            self._emit(PhaseStarted(fetch=self._number, time=start, hop=self.hop, phase=phase))
 
     def _emit_phase_finished(self) -> None:
-        if not self._tells_phases:
-            return
-        phase, start = self._marks[-1]
-        now = trio.current_time()
-        self._emit(
-            PhaseFinished(fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start)
-        )
+        if PhaseFinished in self._kinds:
+            phase, start = self._marks[-1]
+            now = trio.current_time()
+            self._emit(
+                PhaseFinished(fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start)
+            )
 
     def _emit(self, event: Event) -> None:
         try:

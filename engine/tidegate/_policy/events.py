@@ -5,7 +5,7 @@ Events hold facts for operators: a URL may carry a query, so whoever writes even
 """
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, get_args
 
 from tidegate._policy.messages import Hop
 from tidegate._policy.reasons import Phase
@@ -18,7 +18,7 @@ class FetchStarted:
     """A fetch was asked for.
 
     Attributes:
-        fetch: a number that all events of one fetch share, unique within its engine.
+        fetch: a number that all events of one fetch share, unique within this process.
         time: the trio clock, in seconds; all times of events are.
         key: the caller's key (an agent, a pid), None if it gave none.
     """
@@ -150,16 +150,26 @@ Event: TypeAlias = (
     | FetchFailed
 )
 
+ALL_KINDS: Final = frozenset(get_args(Event))
+"""Every class of events."""
+
 
 class Observer(Protocol):
     """Whoever wants to know. Called synchronously from the fetching task: be quick, never block.
 
     An exception that it raises is logged under `tidegate` and does not touch the fetch.
 
-    Most events are those of phases, and making them costs more than all else here. An observer that has an
-    attribute `phases` which is False is not told of them.
+    Making events is what observing costs, those of phases most of all. An observer may have an attribute
+    `kinds`, read at the start of each fetch: the classes of events that it wants to be told of, none at all
+    for a fetch that it lets pass. Without one it is told everything.
     """
 
     def on_event(self, event: Event) -> None:
         """Take note of one event."""
         ...
+
+
+def kinds_of(observer: Observer) -> frozenset[type[Event]]:
+    """The classes of events that an observer wants to be told of now."""
+    kinds: frozenset[type[Event]] = getattr(observer, "kinds", ALL_KINDS)
+    return kinds

@@ -27,7 +27,7 @@ _MAX_TEXT: Final = 1024
 
 # What the DNS and real hosts use: letters, digits, hyphen anywhere, underscore (D-10a). It is narrower than
 # WHATWG's list of forbidden code points, which lets through quotes, braces, `$`, `!` and more.
-_NOT_PLAIN: Final = re.compile(r"[^a-z0-9_\-\x80-\U0010ffff]")
+_NOT_PLAIN: Final = re.compile(r"[\x00-,./:-^`{-\x7f]")
 # A name that is canonical as it stands: plain labels, none of them an A-label, the last one no number.
 _USUAL_NAME: Final = re.compile(
     r"(?:(?!xn--)[a-z0-9_-]{1,63}\.)*(?!xn--)[a-z_-][a-z0-9_-]{0,62}",

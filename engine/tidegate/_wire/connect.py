@@ -8,7 +8,7 @@ import errno
 import os
 import socket
 from collections.abc import Sequence
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
 from typing import Final, Protocol
 
@@ -120,19 +120,33 @@ async def _dial(target: PinnedTarget) -> socket.socket:
 
 async def _connect(sock: socket.socket, address: tuple[str, int]) -> None:
     code = sock.connect_ex(address)
-    if code == errno.EINPROGRESS:
+    if code == errno.EINPROGRESS and not _is_connected(sock):
         await trio.lowlevel.wait_writable(sock)
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if code:
+    if code not in (0, errno.EINPROGRESS):
         raise OSError(code, os.strerror(code))
+
+
+def _is_connected(sock: socket.socket) -> bool:
+    """True if the handshake was over before the system call was, as with a peer on this machine."""
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
 
 
 def _check_peer(sock: socket.socket, target: PinnedTarget) -> None:
     peer, port = sock.getpeername()[:2]
-    if ip_address(peer) != target.address or port != target.port:
+    if not _is(peer, target.address) or port != target.port:
         raise ConnectError(f"{target.host}: the connection did not lead to the validated address")
-    if ip_address(sock.getsockname()[0]) == target.address and not target.self_allowed:
+    if not target.self_allowed and _is(sock.getsockname()[0], target.address):
         raise AddressDenied(
             f"{target.host} is this machine itself; only a private-range rule for its address can allow it",
             reason=Reason.SELF,
         )
+
+
+def _is(text: str, address: IPv4Address | IPv6Address) -> bool:
+    # The system may write an IPv6 address in another way than we do, so only equal texts settle it at once.
+    return text == str(address) or ip_address(text) == address

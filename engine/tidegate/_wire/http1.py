@@ -284,20 +284,18 @@ class Exchange:
         with whole.getbuffer() as view:
             start = first.tell()
             view[:start] = first.getbuffer()
-            await self._receive_into(view[start:])
+            await self._fill(view[start:])
         return whole.getvalue()
 
-    async def _receive_into(self, view: memoryview) -> None:
+    async def _fill(self, view: memoryview) -> None:
         try:
-            while view:
-                count = await self._stream.receive_into(view)
-                if not count:
-                    raise self._cut_short()
-                view = view[count:]
-                self.wire_bytes += count
-                self._remaining -= count
+            count = await self._stream.fill(view)
         except ConnectionLost as error:
             raise self._cut_short() from error
+        self.wire_bytes += count
+        self._remaining -= count
+        if count < len(view):
+            raise self._cut_short()
         self._finished = self._remaining == 0
 
     def _cut_short(self) -> IncompleteContent:

@@ -13,7 +13,8 @@ IDLE_TIMEOUT: Final = 15.0
 KEEP_ALIVE_MARGIN: Final = 1.0
 """Seconds taken off a peer's own Keep-Alive figure: its clock started earlier than ours."""
 
-MAX_IDLE_PER_HOST: Final = 16
+MAX_IDLE_PER_HOST: Final = 64
+"""As many as a burst of an agent's fetches to one host; the bound in all is the engine's `max_idle`."""
 
 
 @dataclass(slots=True, eq=False)

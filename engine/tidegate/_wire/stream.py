@@ -7,7 +7,7 @@ memory the same code runs over a socket pair (`tidegate.testing`), so there is n
 import select
 import socket
 import ssl
-from typing import Final
+from typing import Final, cast
 
 import trio
 
@@ -18,6 +18,8 @@ RECEIVE_SIZE: Final = 64 * 1024
 # A peer that always has data never makes us wait, so cancellation would never be seen. 64 reads of a
 # megabyte a millisecond: about a millisecond between checkpoints.
 _READS_PER_CHECKPOINT: Final = 64
+# More than that would have to fit the receive buffer, which the system grows only so far.
+_LOW_WATER: Final = 256 * 1024
 # OpenSSL wants a write that would block repeated with the same bytes, so they go in pieces of a record.
 _TLS_RECORD: Final = 16 * 1024
 
@@ -38,6 +40,7 @@ class Stream:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._eager_reads = 0
+        self._low_water = 1
         self._poll: select.poll | None = None
         # Right after a send the answer cannot be there yet: waiting first saves a system call that fails.
         self._wait_first = False
@@ -87,17 +90,35 @@ class Stream:
                 return self._ended(error)
             await self._wait_readable()
 
-    async def receive_into(self, buffer: memoryview) -> int:
-        """Like `receive_some`, into a buffer: how many bytes came, 0 at the end."""
-        while True:
-            await self._checkpoint_sometimes()
-            try:
-                return self._receive_into(buffer)
-            except _WOULD_BLOCK:
-                pass
-            except OSError as error:
-                return len(self._ended(error))
-            await self._wait_readable()
+    async def fill(self, buffer: memoryview) -> int:
+        """Fill a buffer; returns how many bytes came, fewer than it holds only at the end.
+
+        Raises:
+            ConnectionLost: the peer reset the connection.
+        """
+        filled = reads = 0
+        try:
+            while filled < len(buffer):
+                if reads == _READS_PER_CHECKPOINT:
+                    reads = 0
+                    await trio.lowlevel.checkpoint()
+                try:
+                    count = self._receive_into(buffer[filled:])
+                    if not count:
+                        break
+                    filled += count
+                    reads += 1
+                    continue
+                except _WOULD_BLOCK:
+                    reads = 0
+                except OSError as error:
+                    self._ended(error)
+                    break
+                self._wait_for(len(buffer) - filled)
+                await trio.lowlevel.wait_readable(self._socket)
+        finally:
+            self._wait_for(1)
+        return filled
 
     def is_quiet(self) -> bool:
         """True if an idle connection is as it should be: open, and nothing has come unasked."""
@@ -147,6 +168,13 @@ class Stream:
     def _receive_into(self, buffer: memoryview) -> int:
         return self._socket.recv_into(buffer)
 
+    def _wait_for(self, count: int) -> None:
+        """Let the system wake us when that many bytes have come, or the end; a quarter of the wake-ups."""
+        low_water = min(count, _LOW_WATER)
+        if low_water != self._low_water:
+            self._low_water = low_water
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
+
     def _pending(self) -> int:
         return 0
 
@@ -194,6 +222,13 @@ class TLSStream(Stream):
             except _WOULD_BLOCK:
                 break
         return sent
+
+    def _receive_into(self, buffer: memoryview) -> int:
+        count = self._socket.read(len(buffer), buffer)
+        return cast(int, count)  # the stubs know only the form without a buffer, which gives bytes
+
+    def _wait_for(self, count: int) -> None:
+        """Nothing: what the socket has to hold for so many bytes of content, only the peer knows."""
 
     def _pending(self) -> int:
         return self._socket.pending()

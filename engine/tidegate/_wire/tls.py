@@ -96,12 +96,13 @@ class SessionCache:
 
     def put(self, target: PinnedTarget, stream: Stream, now: float) -> None:
         """Remember a connection's session. Call it after the first answer: TLS 1.3 tickets come late."""
-        if not isinstance(stream, TLSStream) or stream.session is None:
+        session = stream.session if isinstance(stream, TLSStream) else None  # a copy each time: read it once
+        if session is None:
             return
         self._sessions.pop(target, None)
         if len(self._sessions) >= _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
-        self._sessions[target] = stream.session, now
+        self._sessions[target] = session, now
 
 
 async def start_tls(
