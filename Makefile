@@ -30,9 +30,10 @@ layers: .venv/.dev
 e2e: .venv/.dev
 	$(BIN)/python -m pytest -q -m e2e
 
-# Needs Linux, root and nginx-light.
+# Needs Linux; installs nginx-light (Debian) where there is no nginx. BENCH="--quick kept" passes arguments.
 bench: .venv/.bench
-	$(BIN)/python -m tests.bench
+	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || apt-get install -y --no-install-recommends nginx-light
+	$(BIN)/python -m tests.bench $(BENCH)
 
 clean:
 	rm -rf .venv .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -288,3 +288,31 @@ async def test_sessions_are_bounded(
             await engine.fetch(f"https://h{number}.a.example/")
         assert (await engine.fetch("https://h256.a.example/")).hops[0].tls_resumed
         assert not (await engine.fetch("https://h0.a.example/")).hops[0].tls_resumed
+
+
+async def test_a_target_that_does_not_resume_is_left_alone(
+    nursery: trio.Nursery, server_tls: Contexts, client_tls: ssl.SSLContext, autojump_clock: Any
+) -> None:
+    """Offering and copying a session costs as much as a third of a handshake."""
+    server = server_tls("a.example")
+    server.options |= ssl.OP_NO_TICKET
+    server.num_tickets = 0
+    async with engine_with(nursery, one_each, server_tls=server, tls=client_tls) as (engine, _):
+        offered = []
+        for _ in range(3):
+            await engine.fetch("https://a.example/")
+            offered.append(server.session_stats()["hits"] + server.session_stats()["misses"])
+        assert offered[1] == offered[2]
+        await trio.sleep(3601)
+        assert not (await engine.fetch("https://a.example/")).hops[0].tls_resumed
+
+
+async def test_fetches_at_once_do_not_spoil_the_session(
+    nursery: trio.Nursery, server_tls: Contexts, client_tls: ssl.SSLContext
+) -> None:
+    server = server_tls("a.example")
+    async with engine_with(nursery, one_each, server_tls=server, tls=client_tls) as (engine, _):
+        async with trio.open_nursery() as fetches:
+            for _ in range(3):
+                fetches.start_soon(engine.fetch, "https://a.example/")
+        assert (await engine.fetch("https://a.example/")).hops[0].tls_resumed

@@ -283,7 +283,7 @@ class Call:
             peer=str(connection.target.address),
             reused=connection.reused,
             tls_version=connection.stream.tls_version,
-            tls_resumed=connection.stream.tls_resumed,
+            tls_resumed=connection.stream.tls_resumed is True,
             timings=self.progress.timings(),
         )
         self.progress.finish_hop(hop, exchange.wire_bytes)

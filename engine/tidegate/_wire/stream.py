@@ -29,12 +29,12 @@ class Stream:
 
     Attributes:
         tls_version: "TLSv1.3" and the like once TLS runs, else None.
-        tls_resumed: the handshake resumed an earlier session.
+        tls_resumed: whether the handshake resumed the session that it offered; None if it offered none.
         cut_short: the end came without a TLS close_notify, so anybody on the path may have cut it.
     """
 
     tls_version: str | None = None
-    tls_resumed: bool = False
+    tls_resumed: bool | None = None
     cut_short: bool = False
 
     def __init__(self, sock: socket.socket) -> None:
@@ -184,6 +184,10 @@ class TLSStream(Stream):
 
     _socket: ssl.SSLSocket
 
+    def __init__(self, sock: ssl.SSLSocket, *, offers_session: bool) -> None:
+        super().__init__(sock)
+        self._offers_session = offers_session
+
     async def handshake(self) -> None:
         """Run the handshake.
 
@@ -200,7 +204,7 @@ class TLSStream(Stream):
                 wait = trio.lowlevel.wait_writable
             else:
                 self.tls_version = self._socket.version()
-                self.tls_resumed = bool(self._socket.session_reused)
+                self.tls_resumed = bool(self._socket.session_reused) if self._offers_session else None
                 return
             await wait(self._socket)
 
@@ -218,10 +222,15 @@ class TLSStream(Stream):
         view, sent = memoryview(data), 0
         while sent < len(view):
             try:
-                sent += self._socket.send(view[sent : sent + _TLS_RECORD])
+                sent += self._socket.write(view[sent : sent + _TLS_RECORD])
             except _WOULD_BLOCK:
                 break
         return sent
+
+    # `read` and `write` are what `recv` and `send` of an SSLSocket come to, without their detours.
+
+    def _receive(self, max_bytes: int) -> bytes:
+        return self._socket.read(max_bytes)
 
     def _receive_into(self, buffer: memoryview) -> int:
         count = self._socket.read(len(buffer), buffer)

@@ -84,21 +84,31 @@ class SessionCache:
     """TLS sessions to resume, of one context, each for the very target that it was made with.
 
     On resumption no certificate is looked at, so a session of one name must never serve another (pitfall 5).
+    Copying a session out of OpenSSL costs a fifth of a handshake. So a session that resumes is kept as it is
+    (RFC 8446 C.4 would have a new one each time, against being followed around by it; these connections have
+    a host and a caller in common anyway), and a target that does not resume is left alone for an hour.
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[PinnedTarget, tuple[ssl.SSLSession, float]] = {}
+        self._sessions: dict[PinnedTarget, tuple[ssl.SSLSession | None, float]] = {}
 
     def get(self, target: PinnedTarget, now: float) -> ssl.SSLSession | None:
-        """The newest session with this target, if it is young enough."""
-        session, made = self._sessions.get(target, (None, 0.0))
-        return session if now - made < SESSION_AGE else None
+        """The session to offer to this target, if there is one that is young enough."""
+        return self._sessions[target][0] if self._knows(target, now) else None
 
     def put(self, target: PinnedTarget, stream: Stream, now: float) -> None:
-        """Remember a connection's session. Call it after the first answer: TLS 1.3 tickets come late."""
-        session = stream.session if isinstance(stream, TLSStream) else None  # a copy each time: read it once
-        if session is None:
+        """Learn from a new connection. Call it after its first answer: TLS 1.3 tickets come late."""
+        if not isinstance(stream, TLSStream):
             return
+        if stream.tls_resumed is False:
+            self._remember(target, None, now)
+        elif not self._knows(target, now):
+            self._remember(target, stream.session, now)
+
+    def _knows(self, target: PinnedTarget, now: float) -> bool:
+        return target in self._sessions and now - self._sessions[target][1] < SESSION_AGE
+
+    def _remember(self, target: PinnedTarget, session: ssl.SSLSession | None, now: float) -> None:
         self._sessions.pop(target, None)
         if len(self._sessions) >= _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
@@ -130,7 +140,8 @@ async def start_tls(
                 do_handshake_on_connect=False,
                 suppress_ragged_eofs=False,
                 session=session,
-            )
+            ),
+            offers_session=session is not None,
         )
     except (ValueError, OSError) as error:
         stream.close()
