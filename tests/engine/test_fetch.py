@@ -267,3 +267,19 @@ async def test_peer_tls_and_reuse_are_told(nursery: trio.Nursery, server_tls: An
     assert [hop.reused for hop in hops] == [False, True]
     assert hops[0].timings.tls is not None
     assert hops[1].timings.tls is None is hops[1].timings.connect
+
+
+@pytest.mark.parametrize(
+    "answer", [["93.184.216.34"], [5], [None], ["nonsense"], 7, None], ids=lambda answer: repr(answer)
+)
+async def test_a_resolver_that_answers_nonsense(answer: Any, nursery: trio.Nursery) -> None:
+    """Another's code is never a way to anything but one of our errors, nor its text to a connection."""
+
+    class Nonsense:
+        async def resolve(self, host: str) -> Any:
+            return answer
+
+    async with engine_with(nursery, echo, resolver=Nonsense()) as (engine, connector):
+        with pytest.raises(tidegate.ResolutionError, match=r"a\.example could not be resolved"):
+            await engine.fetch(URL)
+        assert [] == connector.connected

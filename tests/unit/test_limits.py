@@ -127,5 +127,8 @@ def test_limits_are_values() -> None:
         Limits().timeout = 1  # type: ignore[misc]  # that is what must fail
     with pytest.raises(ValueError, match="max_redirects"):
         dataclasses.replace(Limits(), max_redirects=21)
+    assert not hasattr(Limits(), "__dict__")
     with pytest.raises(TypeError):
         limits(max_size=1)
+    with pytest.raises(TypeError):
+        Limits(5.0)  # type: ignore[call-arg]  # every limit has a name

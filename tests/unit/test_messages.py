@@ -115,6 +115,14 @@ def test_messages_are_frozen_values(value: Any) -> None:
             setattr(value, field.name, None)
 
 
+def test_what_comes_out_is_made_by_name() -> None:
+    """A new attribute must not shift the meaning of another."""
+    kinds: list[Any] = [Timings, Hop, Response]
+    for kind in kinds:
+        with pytest.raises(TypeError, match="positional"):
+            kind(1)
+
+
 # Timings ----------------------------------------------------------------------------------------------
 
 

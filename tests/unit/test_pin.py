@@ -288,6 +288,20 @@ def test_fake_ip_proxies(hosts: str, host: str, address: str, admitted: bool | N
         assert len(pinned(address, policy=policy, host=host)) == 1
 
 
+def test_a_verdict_holds_for_one_policy_one_origin_and_one_address() -> None:
+    """Verdicts are remembered, since they are pure: what one policy admits must never help another."""
+    admitted, same = admitting("10.0.0.0/8"), admitting("10.0.0.0/8")
+    for _ in range(2):
+        assert pinned("10.0.0.1", policy=admitted) == ["10.0.0.1"]
+        assert pinned("10.0.0.1", policy=same) == ["10.0.0.1"]
+        assert refusal("10.0.0.1").reason is Reason.PRIVATE
+        assert refusal("10.0.0.1", policy=admitting("10.0.0.0/9", "b.example")).reason is Reason.PRIVATE
+        assert refusal("10.0.0.1", policy=admitted, host="b.example").reason is Reason.PRIVATE
+        assert refusal("::a00:1", policy=admitted).reason is Reason.PRIVATE  # the same number in IPv6
+        assert refusal(f"{PUBLIC_6}%2").reason is Reason.LINK_LOCAL
+        assert pinned(PUBLIC_6) == [PUBLIC_6]
+
+
 # What is told -----------------------------------------------------------------------------------------
 
 

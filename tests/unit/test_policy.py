@@ -364,6 +364,7 @@ def test_private_ranges_are_values() -> None:
     restored = pickle.loads(pickle.dumps(rule))
     assert restored == rule
     assert restored.names("a.example")
+    assert not hasattr(rule, "__dict__")
     with pytest.raises(dataclasses.FrozenInstanceError):
         rule.cidr = "0.0.0.0/0"  # type: ignore[misc]  # that is what must fail
 
@@ -551,6 +552,9 @@ def test_request_rules_are_values() -> None:
     assert hash(rule) == hash(RequestRule("a.example", ["GET"], ["/v1/*"]))
     assert (rule.methods, rule.paths) == (("GET",), ("/v1/*",))
     assert "_host_list" not in repr(rule)
+    assert not hasattr(rule, "__dict__")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        rule.paths = ()  # type: ignore[misc]  # that is what must fail
 
 
 # The policy itself ------------------------------------------------------------------------------------
@@ -562,6 +566,7 @@ def test_the_default_policy() -> None:
     assert (policy.hosts, policy.require_https, policy.ports) == (None, False, None)
     assert (policy.private_ranges, policy.request_rules) == ((), ())
     assert (policy.redirect_fields, policy.keep_credentials_within_origin) == (frozenset(), False)
+    assert policy.report_only is False
 
 
 def test_policies_are_values() -> None:
@@ -573,6 +578,7 @@ def test_policies_are_values() -> None:
     assert hash(policy) == hash(again)
     assert policy != Policy(hosts=["b.example"], ports=[443])
     assert Policy(hosts=[]) != Policy(hosts=None)
+    assert not hasattr(policy, "__dict__")
     with pytest.raises(dataclasses.FrozenInstanceError):
         policy.hosts = None  # type: ignore[misc]  # that is what must fail
     with pytest.raises(TypeError):
@@ -588,6 +594,7 @@ def test_policies_are_values() -> None:
         ({"hosts": [None]}, "Policy.hosts must be texts, not NoneType"),
         ({"require_https": "false"}, "Policy.require_https must be True or False, not 'false'"),
         ({"require_https": 0}, "Policy.require_https must be True or False, not 0"),
+        ({"report_only": 1, "hosts": []}, "Policy.report_only must be True or False, not 1"),
         ({"require_https": None}, "Policy.require_https must be True or False, not None"),
         (
             {"keep_credentials_within_origin": 1},
@@ -814,8 +821,63 @@ def test_every_check_names_a_setting_of_the_policy() -> None:
 
 
 def test_no_policy_is_a_way_around_the_floor() -> None:
-    """W-5: nothing in a policy is a switch; the only exceptions are rules bound to a range and to hosts."""
+    """W-5: the only exceptions are rules bound to a range and to hosts; a new setting needs a look here."""
     assert {setting.name for setting in dataclasses.fields(Policy)} == {
         "hosts", "require_https", "ports", "private_ranges", "request_rules", "redirect_fields",
-        "keep_credentials_within_origin",
+        "keep_credentials_within_origin", "report_only",
     }  # fmt: skip
+
+
+# A host list on trial ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host", "listed"),
+    [
+        (["a.example"], "a.example", True),
+        (["*.a.example"], "b.a.example", True),
+        (["a.example"], "b.example", False),
+        (["*.a.example"], "a.example", False),
+        ([], "a.example", False),
+    ],
+)
+def test_a_list_on_trial_is_told_and_not_enforced(hosts: list[str], host: str, listed: bool) -> None:
+    url = parse_url(f"https://{host}/")
+    told = check_target(Policy(hosts=hosts, report_only=True), url, "GET")
+    if listed:
+        assert told is None
+        return
+    assert isinstance(told, HostDenied)
+    enforced = refusal(Policy(hosts=hosts), f"https://{host}/")
+    assert (told.reason, str(told)) == (enforced.reason, str(enforced))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "reason"),
+    [
+        ({"require_https": True}, "http://b.example/", Reason.HTTPS_REQUIRED),
+        ({}, "https://localhost/", Reason.LOCAL_NAME),
+        ({}, "https://b.example:22/", Reason.BLOCKED_PORT),  # a host that is not listed has no port for free
+        ({"ports": [443]}, "https://b.example:8443/", Reason.BLOCKED_PORT),
+        (
+            {"request_rules": [RequestRule("b.example", ["POST"])]},
+            "https://b.example/",
+            Reason.REQUEST_NOT_ALLOWED,
+        ),
+    ],
+)
+def test_nothing_else_is_on_trial_with_it(arguments: dict[str, Any], text: str, reason: Reason) -> None:
+    """W-5: least of all the floor; a refusal of another check is raised, whichever came first."""
+    assert refusal(Policy(hosts=["a.example"], report_only=True, **arguments), text).reason is reason
+
+
+def test_only_the_host_list_can_be_on_trial() -> None:
+    assert [rule.setting for rule in TARGET_RULES if rule.can_be_tried] == ["hosts"]
+    on_trial = Policy(hosts=["a.example"], report_only=True)
+    assert [rule.setting for rule in TARGET_RULES if rule.is_on_trial(on_trial)] == ["hosts"]
+    assert not any(rule.is_on_trial(Policy(hosts=["a.example"])) for rule in TARGET_RULES)
+
+
+def test_without_a_list_nothing_is_on_trial() -> None:
+    with pytest.raises(ValueError, match=r"^Policy\.report_only needs Policy\.hosts"):
+        Policy(report_only=True)

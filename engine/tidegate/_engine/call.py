@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -13,7 +13,6 @@ from tidegate._engine.content import ContentReader
 from tidegate._engine.credentials import CredentialSource
 from tidegate._engine.hop import Authorize, authorize_host, resolve_host, with_credentials
 from tidegate._engine.progress import progress_of
-from tidegate._policy.events import Observer
 from tidegate._policy.fields import Headers
 from tidegate._policy.limits import Limits
 from tidegate._policy.messages import IDEMPOTENT, Hop, Request, Response
@@ -38,6 +37,9 @@ from tidegate.errors import (
     TooManyRedirects,
 )
 
+if TYPE_CHECKING:
+    from tidegate._policy.events import Observer
+
 
 @dataclass(slots=True, eq=False)
 class Core:
@@ -47,7 +49,7 @@ class Core:
     resolver: Resolver
     connector: Connector
     tls: SSLContext
-    observer: Observer | None
+    observer: "Observer | None"
     credentials: CredentialSource | None
     admission: Admission
     pool: Pool

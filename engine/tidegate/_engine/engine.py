@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from ssl import SSLContext
+from typing import TYPE_CHECKING
 
 from tidegate._engine.admission import Admission
 from tidegate._engine.call import Call, Core
 from tidegate._engine.credentials import CredentialSource
 from tidegate._engine.hop import Authorize
 from tidegate._engine.stream import ResponseStream
-from tidegate._engine.verdict import Verdict, examine
-from tidegate._policy.events import Observer
 from tidegate._policy.fields import HeadersInput, check_fields
 from tidegate._policy.limits import Limits
 from tidegate._policy.messages import Content, Request, Response, check_method
@@ -22,6 +21,10 @@ from tidegate._wire.pool import Pool
 from tidegate._wire.resolve import Resolver, SystemResolver
 from tidegate._wire.tls import check_context, client_context
 from tidegate.errors import FetchError, InvalidArgument
+
+if TYPE_CHECKING:
+    from tidegate._engine.verdict import Verdict
+    from tidegate._policy.events import Observer
 
 _DEFAULT_LIMITS = Limits()
 
@@ -96,8 +99,10 @@ class Engine:
         call = Call(self._core, limits, authorize, key)
         return ResponseStream(call, _preparation(url, method, headers, content, limits))
 
-    async def check(self, url: str, *, method: str = "GET", authorize: Authorize | None = None) -> Verdict:
+    async def check(self, url: str, *, method: str = "GET", authorize: Authorize | None = None) -> "Verdict":
         """Say what each check makes of a URL. Resolves the name if all before it pass; connects nowhere."""
+        from tidegate._engine.verdict import examine
+
         return await examine(self._core.policy, self._core.resolver, authorize, url, method)
 
 
@@ -136,7 +141,7 @@ async def open_engine(
     *,
     resolver: Resolver | None = None,
     connector: Connector | None = None,
-    observer: Observer | None = None,
+    observer: "Observer | None" = None,
     credentials: CredentialSource | None = None,
     tls: SSLContext | None = None,
     max_concurrency: int = 100,

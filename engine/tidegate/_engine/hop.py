@@ -1,6 +1,7 @@
 """The steps of one hop that ask somebody outside: the kernel, the resolver, the credential source."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv4Address, IPv6Address
 from typing import TypeAlias
 
 from tidegate._engine.credentials import CredentialSource
@@ -45,13 +46,16 @@ async def resolve_host(resolver: Resolver, url: URL) -> Sequence[Address]:
     if url.address is not None:
         return (url.address,)
     try:
-        return await resolver.resolve(url.host)
+        addresses = tuple(await resolver.resolve(url.host))
     except FetchError:
         raise
     except Exception as error:
         raise ResolutionError(
             f"{url.host} could not be resolved: the resolver failed ({type(error).__name__})"
         ) from error
+    if not all(isinstance(address, IPv4Address | IPv6Address) for address in addresses):
+        raise ResolutionError(f"{url.host} could not be resolved: the resolver gave what is no address")
+    return addresses
 
 
 async def with_credentials(fields: Fields, source: CredentialSource | None, url: URL) -> Fields:

@@ -1,34 +1,16 @@
-"""Where a fetch is: its phase for errors, its times for the response, its events for an observer."""
+"""Where a fetch is: its phase for errors, its times for the response. `observed` tells an observer."""
 
-import logging
-from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from tidegate._policy.events import (
-    DenialReported,
-    Event,
-    FetchFailed,
-    FetchFinished,
-    FetchStarted,
-    HopFinished,
-    HopStarted,
-    Observer,
-    PhaseFailed,
-    PhaseFinished,
-    PhaseStarted,
-    RequestRepeated,
-    kinds_of,
-)
 from tidegate._policy.messages import Hop, Request, Timings
 from tidegate._policy.reasons import Phase
 from tidegate._policy.url import URL
 from tidegate.errors import ConnectionLost, Denied, FetchError
 
-_log: Final = logging.getLogger("tidegate")
-# Quiet until the program that uses us sets logging up.
-_log.addHandler(logging.NullHandler())
+if TYPE_CHECKING:
+    from tidegate._policy.events import Observer
 
 # Checking and waiting for a slot are no network time.
 _UNTIMED: Final = (Phase.CHECK, Phase.ADMIT, Phase.AUTHORIZE, Phase.REDIRECT)
@@ -105,116 +87,12 @@ class Progress:
         return Timings(**seconds)
 
 
-# Of the whole process, so that one observer may serve any number of engines.
-_numbers: Final = count(1)
-
-
-def progress_of(observer: Observer | None) -> Progress:
+def progress_of(observer: "Observer | None") -> Progress:
     """The progress of a fetch that begins; observed only if there is somebody who wants to know."""
-    if observer is None or not (kinds := kinds_of(observer)):
+    if observer is None:
         return Progress()
-    return ObservedProgress(observer, kinds)
+    from tidegate._engine.observed import (
+        observed_progress,
+    )  # a sixth of the whole import, for those who need it
 
-
-class ObservedProgress(Progress):
-    """The same, told to an observer step by step: no event is made that it does not want."""
-
-    def __init__(self, observer: Observer, kinds: frozenset[type[Event]]) -> None:
-        super().__init__()
-        self._number = next(_numbers)
-        self._observer = observer
-        self._kinds = kinds
-
-    def start(self, key: object) -> None:
-        """See `Progress`."""
-        if FetchStarted in self._kinds:
-            self._emit(FetchStarted(fetch=self._number, time=self._started, key=key))
-        self._emit_phase_started()
-
-    def enter(self, phase: Phase) -> None:
-        """See `Progress`."""
-        self._emit_phase_finished()
-        super().enter(phase)
-        self._emit_phase_started()
-
-    def start_hop(self, request: Request) -> None:
-        """See `Progress`."""
-        if not self.hops:  # after a redirect, `finish_hop` has told already
-            self._emit_phase_finished()
-        super().start_hop(request)
-        if HopStarted in self._kinds:
-            _, now = self._marks[0]
-            self._emit(
-                HopStarted(fetch=self._number, time=now, hop=self.hop, method=request.method, url=request.url)
-            )
-        self._emit_phase_started()
-
-    def report(self, refusal: Denied) -> None:
-        """See `Progress`."""
-        if DenialReported in self._kinds:
-            now = trio.current_time()
-            self._emit(DenialReported(fetch=self._number, time=now, hop=self.hop, refusal=refusal))
-
-    def repeat(self, error: ConnectionLost) -> None:
-        """See `Progress`."""
-        if RequestRepeated in self._kinds:
-            now = trio.current_time()
-            self._emit(RequestRepeated(fetch=self._number, time=now, hop=self.hop, error=error))
-
-    def finish_hop(self, hop: Hop, wire_bytes: int) -> None:
-        """See `Progress`."""
-        super().finish_hop(hop, wire_bytes)
-        self._emit_phase_finished()
-        if HopFinished in self._kinds:
-            now = trio.current_time()
-            self._emit(
-                HopFinished(fetch=self._number, time=now, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
-            )
-
-    def finish(self, status: int, content_bytes: int, truncated: bool) -> None:
-        """See `Progress`."""
-        if FetchFinished in self._kinds:
-            self._emit(
-                FetchFinished(
-                    fetch=self._number,
-                    time=trio.current_time(),
-                    duration=self.duration,
-                    status=status,
-                    content_bytes=content_bytes,
-                    truncated=truncated,
-                )
-            )
-
-    def fail(self, error: FetchError | None) -> None:
-        """See `Progress`."""
-        super().fail(error)
-        phase, start = self._marks[-1]
-        now = trio.current_time()
-        if PhaseFailed in self._kinds:
-            self._emit(
-                PhaseFailed(
-                    fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start, error=error
-                )
-            )
-        if FetchFailed in self._kinds:
-            self._emit(FetchFailed(fetch=self._number, time=now, duration=self.duration, error=error))
-
-    def _emit_phase_started(self) -> None:
-        if PhaseStarted in self._kinds:
-            phase, start = self._marks[-1]
-            self._emit(PhaseStarted(fetch=self._number, time=start, hop=self.hop, phase=phase))
-
-    def _emit_phase_finished(self) -> None:
-        if PhaseFinished in self._kinds:
-            phase, start = self._marks[-1]
-            now = trio.current_time()
-            self._emit(
-                PhaseFinished(fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start)
-            )
-
-    def _emit(self, event: Event) -> None:
-        try:
-            self._observer.on_event(event)
-        except Exception:
-            # Telemetry must never fail a fetch; the type is told, the text could hold anything.
-            _log.warning("the observer failed on %s", type(event).__name__, exc_info=False)
+    return observed_progress(observer)

@@ -112,7 +112,7 @@ class Response:
     """
 
     status: int
-    reason_phrase: str
+    reason_phrase: str = field(repr=False)
     http_version: str
     url: URL
     headers: Headers

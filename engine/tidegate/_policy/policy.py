@@ -26,6 +26,7 @@ _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 # A fake-IP proxy answers every name from this block (Clash, Surge, sing-box); see decision D-12.
 _FAKE_IP: Final = (IPv4Network("198.18.0.0/15"), IPv6Network("fc00::/7"))
+_FAKE_IP_V6_PREFIX: Final = 16  # sing-box uses an /18; a whole /8 would open every network of one's own
 
 
 def _within(inner: IPv4Network | IPv6Network, outer: Iterable[IPv4Network | IPv6Network]) -> bool:
@@ -63,10 +64,10 @@ class PrivateRange:
         if not names:
             raise ValueError(f"private range {cidr} names no hosts; a range is always bound to host names")
         for_all = names == ("*",)
-        if for_all and not _within(network, _FAKE_IP):
+        if for_all and not _is_fake_ip(network):
             raise ValueError(
-                f'private range {cidr}: hosts "*" is only for fake-IP proxies, within 198.18.0.0/15 '
-                "or a ULA prefix; name the hosts instead"
+                f'private range {cidr}: hosts "*" is only for fake-IP proxies, within 198.18.0.0/15 or one '
+                f"ULA prefix of /{_FAKE_IP_V6_PREFIX} or longer; name the hosts instead"
             )
         object.__setattr__(self, "cidr", str(network))
         object.__setattr__(self, "hosts", names)
@@ -90,6 +91,11 @@ class PrivateRange:
         # By class, so that an address which wraps a loopback one counts as that: no rule spells it out.
         loopback = classify_address(address) is AddressClass.LOOPBACK
         return not loopback or _within(self._network, _LOOPBACK)
+
+
+def _is_fake_ip(network: IPv4Network | IPv6Network) -> bool:
+    long_enough = network.version == 4 or network.prefixlen >= _FAKE_IP_V6_PREFIX
+    return long_enough and _within(network, _FAKE_IP)
 
 
 def _parse_range(cidr: object) -> IPv4Network | IPv6Network:
@@ -230,7 +236,7 @@ class Policy:
         object.__setattr__(self, "hosts", _host_list(hosts))
         object.__setattr__(self, "require_https", _flag("require_https", require_https))
         object.__setattr__(self, "ports", None if ports is None else _ports(ports))
-        object.__setattr__(self, "private_ranges", _all_of(PrivateRange, "private_ranges", private_ranges))
+        object.__setattr__(self, "private_ranges", _private_ranges(private_ranges))
         object.__setattr__(self, "request_rules", _all_of(RequestRule, "request_rules", request_rules))
         object.__setattr__(self, "redirect_fields", _redirect_fields(redirect_fields))
         object.__setattr__(
@@ -268,6 +274,16 @@ def _all_of(kind: type[_Value], name: str, values: Iterable[_Value]) -> tuple[_V
     for value in checked:
         if not isinstance(value, kind):
             raise ValueError(f"Policy.{name} must hold {kind.__name__} values, not {type(value).__name__}")
+    return checked
+
+
+def _private_ranges(rules: Iterable[PrivateRange]) -> tuple[PrivateRange, ...]:
+    checked = _all_of(PrivateRange, "private_ranges", rules)
+    stars = {rule.cidr for rule in checked if rule.hosts == ("*",) and ":" in rule.cidr}
+    if len(stars) > 1:
+        raise ValueError(
+            f'Policy.private_ranges: hosts "*" is for one ULA prefix, not for {len(stars)} (D-12)'
+        )
     return checked
 
 

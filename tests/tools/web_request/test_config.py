@@ -291,7 +291,7 @@ def test_cookie_is_a_credential_like_others() -> None:
         ("::1/128", ["localhost"]),
         ("fd12::/16", ["db.corp.internal"]),
         ("198.18.0.0/15", "*"),
-        ("fd00::/8", "*"),
+        ("fd12:3456::/32", "*"),
         ("126.0.0.0/8", ["a.example"]),
         ("128.0.0.0/8", ["a.example"]),
     ],

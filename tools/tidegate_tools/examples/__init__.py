@@ -1,0 +1,1 @@
+"""Small complete programs on top of the tools. The tests run them."""
