@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := cli,codings,config,dns,testing,certifi,azure
 
-.PHONY: demo test lint types layers e2e bench clean
+.PHONY: demo test lint types layers e2e bench fuzz clean
 
 demo: .venv/.demo
 	@$(BIN)/tidegate demo
@@ -34,6 +34,12 @@ e2e: .venv/.dev
 bench: .venv/.bench
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || apt-get install -y --no-install-recommends nginx-light
 	$(BIN)/python -m tests.bench $(BENCH)
+
+# Every target for SECONDS, one after the other; what is found becomes a test.
+SECONDS ?= 60
+fuzz: .venv/.dev
+	$(BIN)/python -m pip install -q --group fuzz
+	$(BIN)/python -m tests.fuzz.targets --seconds $(SECONDS)
 
 clean:
 	rm -rf .venv .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

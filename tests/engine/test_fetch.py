@@ -282,4 +282,31 @@ async def test_a_resolver_that_answers_nonsense(answer: Any, nursery: trio.Nurse
     async with engine_with(nursery, echo, resolver=Nonsense()) as (engine, connector):
         with pytest.raises(tidegate.ResolutionError, match=r"a\.example could not be resolved"):
             await engine.fetch(URL)
-        assert [] == connector.connected
+        assert connector.connected == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("key", []), ("key", {}), ("limits", None), ("limits", {"timeout": 1})]
+)
+async def test_arguments_of_the_wrong_kind(argument: str, value: Any, nursery: trio.Nursery) -> None:
+    async with engine_with(nursery, echo) as (engine, _):
+        for start in (engine.fetch, engine.stream):
+            with pytest.raises(tidegate.InvalidArgument, match=argument):
+                result = start(URL, **{argument: value})
+                await result  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("secret"), ValueError(), OSError("boom"), ExceptionGroup("", [OSError()])]
+)
+async def test_a_connector_that_breaks(error: Exception, nursery: trio.Nursery) -> None:
+    """A seam is other people's code, so what it raises is not what leaves a fetch, nor is its text."""
+
+    class Broken:
+        async def connect(self, targets: Any) -> Any:
+            raise error
+
+    async with engine_with(nursery, echo, connector=Broken()) as (engine, _):
+        with pytest.raises(tidegate.ConnectError, match=type(error).__name__) as caught:
+            await engine.fetch(URL)
+    assert "secret" not in str(caught.value)

@@ -246,8 +246,11 @@ class Call:
         self.progress.enter(Phase.CONNECT)
         try:
             target, stream = await self._core.connector.connect(targets)
-        except OSError as error:
-            raise ConnectError(f"{targets[0].host} port {targets[0].port}: {error.strerror}") from error
+        except FetchError:
+            raise
+        except Exception as error:
+            told = getattr(error, "strerror", None) or f"the connector failed ({type(error).__name__})"
+            raise ConnectError(f"{targets[0].host} port {targets[0].port}: {told}") from error
         if target.scheme == "https":
             self.progress.enter(Phase.TLS)
             session = self._core.sessions.get(target, trio.current_time())
@@ -312,7 +315,8 @@ class Call:
         )
 
     def fail(self, error: FetchError | None) -> None:
-        """The call ends with an error, or is cancelled or abandoned (None)."""
+        """The call ends with an error, or is cancelled or abandoned (None): its connection is not kept."""
+        self._drop()
         self.progress.fail(error)
 
     @property

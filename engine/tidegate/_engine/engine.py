@@ -68,7 +68,7 @@ class Engine:
             FetchError: and nothing else, whatever the peer does; see `tidegate.errors`. `trio.Cancelled`
                 passes through; the deadline of `limits` is `DeadlineExceeded`.
         """
-        call = Call(self._core, limits, authorize, key)
+        call = self._call(limits, authorize, key)
         try:
             with call.bounded():
                 await call.start(_preparation(url, method, headers, content, limits))
@@ -96,8 +96,18 @@ class Engine:
 
         Errors come from entering the block and from iterating. The cap applies: `truncated` tells.
         """
-        call = Call(self._core, limits, authorize, key)
+        call = self._call(limits, authorize, key)
         return ResponseStream(call, _preparation(url, method, headers, content, limits))
+
+    def _call(self, limits: Limits, authorize: Authorize | None, key: object) -> Call:
+        # Before there is a call, since its deadline and its turn come from these two.
+        if not isinstance(limits, Limits):
+            raise InvalidArgument(f"limits must be a tidegate.Limits, not {type(limits).__name__}")
+        try:
+            hash(key)
+        except TypeError:
+            raise InvalidArgument(f"key must be hashable, which a {type(key).__name__} is not") from None
+        return Call(self._core, limits, authorize, key)
 
     async def check(self, url: str, *, method: str = "GET", authorize: Authorize | None = None) -> "Verdict":
         """Say what each check makes of a URL. Resolves the name if all before it pass; connects nowhere."""

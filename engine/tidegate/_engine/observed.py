@@ -101,11 +101,17 @@ class ObservedProgress(Progress):
         self._tell(PhaseFailed, time=now, hop=self.hop, phase=phase, duration=now - start, error=error)
         self._tell(FetchFailed, time=now, duration=self.duration, error=error)
 
+    # The most frequent events by far: whoever does not want them must not pay for their making.
+
     def _tell_phase_started(self) -> None:
+        if PhaseStarted not in self._kinds:
+            return
         phase, start = self._marks[-1]
         self._tell(PhaseStarted, time=start, hop=self.hop, phase=phase)
 
     def _tell_phase_finished(self) -> None:
+        if PhaseFinished not in self._kinds:
+            return
         phase, start = self._marks[-1]
         now = trio.current_time()
         self._tell(PhaseFinished, time=now, hop=self.hop, phase=phase, duration=now - start)

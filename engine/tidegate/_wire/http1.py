@@ -5,7 +5,8 @@ for interim responses, trailers and chunk extensions, and it stays reusable afte
 """
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from enum import Enum, auto
 from io import BytesIO
 from typing import Final
@@ -93,7 +94,7 @@ class Exchange:
             RemoteProtocolError: what came meanwhile is not HTTP.
         """
         if not isinstance(content, bytes):
-            await self._send_listening(head, self._chunks_of(content))
+            await self._send_listening(head, content)
             return
         message = head + content if content else head
         try:
@@ -105,15 +106,14 @@ class Exchange:
         else:
             await self._send_listening(memoryview(message)[sent:], None)
 
-    async def _send_listening(self, first: bytes | memoryview, more: AsyncIterator[bytes] | None) -> None:
+    async def _send_listening(self, first: bytes | memoryview, more: AsyncIterable[bytes] | None) -> None:
         failures: list[Exception] = []
 
         async def write() -> None:
             try:
                 await self._stream.send_all(first)
                 if more is not None:
-                    async for piece in more:
-                        await self._stream.send_all(piece)
+                    await self._send_chunks(more)
                 self._sent = True
             except ConnectionLost:
                 return  # no error yet: many servers answer, then reset (pitfall 14); the listener hears it
@@ -137,17 +137,18 @@ class Exchange:
         except FetchError as error:
             self._failure = error
 
-    async def _chunks_of(self, content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async def _send_chunks(self, content: AsyncIterable[bytes]) -> None:
         total = 0
-        async for piece in content:
-            if not isinstance(piece, bytes | bytearray | memoryview):
-                raise InvalidArgument(f"content pieces must be bytes, not {type(piece).__name__}")
-            total += len(piece)
-            if total > self._limits.max_request_content:
-                raise _too_much_content(self._limits)
-            if piece:
-                yield b"%x\r\n%b\r\n" % (len(piece), piece)
-        yield b"0\r\n\r\n"
+        async with _closing(content):
+            async for piece in content:
+                if not isinstance(piece, bytes | bytearray | memoryview):
+                    raise InvalidArgument(f"content pieces must be bytes, not {type(piece).__name__}")
+                total += len(piece)
+                if total > self._limits.max_request_content:
+                    raise _too_much_content(self._limits)
+                if piece:
+                    await self._stream.send_all(b"%x\r\n%b\r\n" % (len(piece), piece))
+        await self._stream.send_all(b"0\r\n\r\n")
 
     # Receiving the head ...
 
@@ -431,6 +432,11 @@ def _framing(head: Head, method: str) -> tuple[Framing, int]:
     if head.content_length is not None:
         return Framing.LENGTH, head.content_length
     return Framing.TO_EOF, 0
+
+
+def _closing(content: AsyncIterable[bytes]) -> AbstractAsyncContextManager[object]:
+    """Close a generator before the fetch ends, as trio asks; other iterables have nothing to close."""
+    return aclosing(content) if isinstance(content, AsyncGenerator) else nullcontext()
 
 
 def _too_much_content(limits: Limits) -> InvalidArgument:

@@ -207,13 +207,22 @@ class PortalStream:
         self._run_sync = run_sync
         self._enter = enter
 
+    async def _open(self) -> None:
+        # Noted over there: a caller that is interrupted as the call ends gets nothing back from it.
+        self._stream = await self._enter()
+
     async def _next(self) -> bytes:
         return await anext(self._stream, b"")
 
     # From asyncio ...
 
     async def __aenter__(self) -> Self:
-        self._stream = await self._run(self._enter)
+        try:
+            await self._run(self._open)
+        except BaseException as error:
+            if hasattr(self, "_stream"):
+                await self._run(self._stream.__aexit__, type(error), error, None)
+            raise
         return self
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -232,7 +241,12 @@ class PortalStream:
     # From a plain thread ...
 
     def __enter__(self) -> Self:
-        self._stream = self._run_sync(self._enter)
+        try:
+            self._run_sync(self._open)
+        except BaseException as error:
+            if hasattr(self, "_stream"):
+                self._run_sync(self._stream.__aexit__, type(error), error, None)
+            raise
         return self
 
     def __iter__(self) -> Iterator[bytes]:

@@ -135,6 +135,9 @@ def parse_yaml(
         return Document(file, mistakes=(_yaml_mistake(error, file, first_line),))
     except RecursionError:
         return Document(file, mistakes=(Mistake(problem="is nested too deeply", file=file),))
+    except (AssertionError, KeyError, ValueError, IndexError):
+        # What ruamel itself stumbles over, such as a %YAML directive with a version that it does not know.
+        return Document(file, mistakes=(Mistake(problem="is no YAML 1.2", file=file),))
     if any(info.doc_version is not None for info in yaml.doc_infos):
         # %YAML 1.1 would turn `no` into a boolean and 0177 into 127.
         return Document(
