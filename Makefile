@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := cli,codings,config,dns,testing,certifi,azure
+EXTRAS := cli,codings,config,dns,testing,certifi,azure,otel,text,mcp
 
 .PHONY: demo test lint types layers e2e bench fuzz clean
 

@@ -21,6 +21,11 @@ COMMANDS: Final = (
     Listed("fetch", "fetch", "Fetch a URL: to standard output, or into a file."),
     Listed("check", "check", "Say what each check makes of a URL; nothing is sent."),
     Listed("demo", "demo", "Show the engine fetch, refuse and cut off, on loopback."),
+    Listed("audit", "audit", "Say what an audit log says: a host list, or a page."),
+    Listed("tool", "tool", "Call an agent tool, and print what an agent would get."),
+    Listed("schema", "schema", "Print the JSON Schemas of the tools and the configuration."),
+    Listed("config", "config", "Check a configuration, and say what each agent may reach."),
+    Listed("mcp", "mcp", "Serve pages and tools to an MCP host."),
 )
 """Every command. A new one is a module and a line here; its module is imported only when it is asked for."""
 

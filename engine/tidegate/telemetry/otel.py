@@ -1,0 +1,324 @@
+"""OpenTelemetry: one CLIENT span a request sent, and the metrics of HTTP clients. Needs the extra `otel`.
+
+Only the API is used: without an SDK that the program has set up, nothing happens. The conventions are those
+of HTTP client spans 1.44; `error.type` is a value of `tidegate.Reason` where there is no response, so that
+one word stands for a failure everywhere (decisions, table A2).
+
+No `traceparent` goes out with a request: it would give our ids to strangers.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+try:
+    from opentelemetry import metrics, trace
+    from opentelemetry.context import get_current
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "OpenTelemetry is not installed: pip install 'tidegate[otel]'", name=missing.name
+    ) from None
+
+from tidegate._policy.events import (
+    DenialReported,
+    Event,
+    FetchFailed,
+    FetchFinished,
+    HopFinished,
+    HopStarted,
+    RequestRepeated,
+)
+from tidegate._policy.host import HostList
+from tidegate._policy.reasons import Phase, Reason
+from tidegate._policy.url import URL
+from tidegate._version import __version__
+from tidegate.telemetry import conventions as names
+from tidegate.telemetry.outcomes import Outcome, outcome_of
+from tidegate.telemetry.redaction import shown_url
+
+OPT_IN: Final = frozenset({
+    names.URL_SCHEME,
+    names.HTTP_RESPONSE_BODY_SIZE,
+    names.CLIENT_RESPONSE_BODY_SIZE,
+    names.CLIENT_ACTIVE_REQUESTS,
+})  # fmt: skip
+"""Attributes and metrics that the conventions leave to the operator, as far as the engine knows them."""
+
+_SCOPE: Final = "tidegate"
+_LOOK_AGAIN: Final = 0.01
+"""Seconds after which a global provider that is set late is noticed, at the most."""
+
+_Attributes = dict[str, str | int]
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+class OpenTelemetryObserver:
+    """An observer for any number of engines. Its spans are children of the span that is current at a fetch.
+
+    Of a refused request it shows host, port and reason, but no path and never an address (W-F3).
+
+    Args:
+        tracer_provider: None means the program's global one, also if it is set later.
+        meter_provider: the same for metrics.
+        query: show queries in `url.full`, with the values of a few known signature keys replaced. By default
+            there is no query at all, since any key may hold a secret.
+        redact: called on hosts and on `url.full`, to replace secrets that only the embedder knows.
+        metric_hosts: the only hosts that metrics name, as in `Policy.hosts`; others are `_other`. None
+            names all, and the number of time series is then up to whoever chooses the URLs.
+        opt_in: what to add, out of `OPT_IN`.
+
+    Raises:
+        ValueError: `opt_in` or `metric_hosts` holds something unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+        query: bool = False,
+        redact: Callable[[str], str] = _unchanged,
+        metric_hosts: Iterable[str] | None = None,
+        opt_in: Collection[str] = (),
+    ) -> None:
+        unknown = sorted(set(opt_in) - OPT_IN)
+        if unknown:
+            raise ValueError(f"opt_in may hold {', '.join(sorted(OPT_IN))}, not {', '.join(unknown)}")
+        self._traces, self._measures = tracer_provider is not None, meter_provider is not None
+        self._look_again = 0.0
+        self._tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider, names.SCHEMA)
+        self._metrics = _Metrics(meter_provider, metric_hosts, redact, opt_in)
+        self._query = query
+        self._redact = redact
+        self._shows_scheme = names.URL_SCHEME in opt_in
+        self._shows_size = names.HTTP_RESPONSE_BODY_SIZE in opt_in
+        self._requests: dict[int, _Request] = {}
+
+    @property
+    def kinds(self) -> frozenset[type[Event]]:
+        """What it wants to be told of: nothing as long as nobody has set a provider (W-11)."""
+        if not (self._traces and self._measures):
+            self._look_for_providers()
+        return _KINDS if self._traces or self._measures else _NONE
+
+    def _look_for_providers(self) -> None:
+        # To ask costs microseconds, since the API looks into the environment each time.
+        now = time.monotonic()
+        if now < self._look_again:
+            return
+        self._look_again = now + _LOOK_AGAIN
+        # The API's own providers do nothing; once there is another one, it stays.
+        self._traces = self._traces or _is_set(trace.get_tracer_provider())
+        self._measures = self._measures or _is_set(metrics.get_meter_provider())
+
+    def on_event(self, event: Event) -> None:
+        """See `tidegate.Observer`."""
+        match event:
+            case HopStarted():
+                previous = self._requests.get(event.fetch)
+                resends = 0 if previous is None else previous.resends + 1
+                self._begin(event.fetch, _Request(event.method, event.url, event.time, resends))
+            case HopFinished():
+                self._answered(event)
+            case FetchFinished():
+                self._requests.pop(event.fetch, None)
+            case FetchFailed():
+                self._failed(event)
+            case RequestRepeated():
+                self._repeated(event)
+            case DenialReported():
+                self._metrics.reported(event.refusal.reason)
+
+    def _begin(self, fetch: int, request: "_Request") -> None:
+        self._requests[fetch] = request
+        self._metrics.began(request)
+
+    # A request is not known if the provider was set while it was under way.
+
+    def _repeated(self, event: RequestRepeated) -> None:
+        request = self._requests.get(event.fetch)
+        if request is not None:
+            self._end(request, event.time, {names.ERROR_TYPE: event.error.reason.value})
+            again = _Request(request.method, request.url, event.time, request.resends + 1)
+            self._begin(event.fetch, again)
+
+    def _answered(self, event: HopFinished) -> None:
+        request = self._requests.get(event.fetch)
+        if request is None:
+            return
+        answer = event.outcome
+        facts: _Attributes = {
+            names.HTTP_RESPONSE_STATUS_CODE: answer.status,
+            names.NETWORK_PROTOCOL_VERSION: "1.1",
+        }
+        if answer.status >= 400:
+            facts[names.ERROR_TYPE] = str(answer.status)
+        self._metrics.received(request, event.wire_bytes)
+        self._end(request, event.time, facts, event)
+
+    def _failed(self, event: FetchFailed) -> None:
+        request = self._requests.pop(event.fetch, None)
+        reason = event.error.reason if event.error is not None else None
+        if reason is not None and outcome_of(reason) is Outcome.BLOCKED:
+            self._metrics.denied(reason)
+            if request is not None:
+                # At a redirect, the request itself was let through, and its target was refused.
+                request.blocked = event.error is not None and event.error.phase is not Phase.REDIRECT
+        if request is not None and not request.ended:
+            self._end(request, event.time, {} if reason is None else {names.ERROR_TYPE: reason.value})
+
+    def _end(
+        self, request: "_Request", now: float, facts: _Attributes, answered: HopFinished | None = None
+    ) -> None:
+        """Measure the request, and make its span.
+
+        Args:
+            request: that has ended.
+            now: the time on the trio clock.
+            facts: what both tell of its end; empty if its caller gave it up.
+            answered: the peer's answer, if there was one.
+        """
+        request.ended = True
+        if self._measures:
+            self._metrics.ended(request, now, facts)
+        if not self._traces:
+            return
+        # Made only now, with its times and its parent as they were: nothing can be its child, and one pass
+        # over all attributes is a fifth cheaper than two. A sampler sees no fewer of them than at the start.
+        span = self._tracer.start_span(
+            request.method,
+            context=request.context,
+            kind=SpanKind.CLIENT,
+            attributes={**self._attributes(request, answered), **facts},
+            start_time=request.began_at,
+        )
+        if names.ERROR_TYPE in facts:
+            span.set_status(_FAILED)
+        # By the monotonic clock, so that no correction of the wall clock makes a span run backwards, and span
+        # and metric agree.
+        span.end(request.began_at + round((now - request.started) * 1e9))
+
+    def _attributes(self, request: "_Request", answered: HopFinished | None) -> _Attributes:
+        url = request.url
+        attributes: _Attributes = {
+            names.HTTP_REQUEST_METHOD: request.method,
+            names.SERVER_ADDRESS: self._redact(url.host),
+            names.SERVER_PORT: url.port,
+        }
+        if not request.blocked:
+            attributes[names.URL_FULL] = self._redact(shown_url(url, query=self._query))
+        if request.resends:
+            attributes[names.HTTP_REQUEST_RESEND_COUNT] = request.resends
+        if self._shows_scheme:
+            attributes[names.URL_SCHEME] = url.scheme
+        if answered is not None:  # so it was let through, and its address is no secret (W-F3)
+            attributes[names.NETWORK_PEER_ADDRESS] = answered.outcome.peer
+            attributes[names.NETWORK_PEER_PORT] = url.port
+            if self._shows_size:
+                attributes[names.HTTP_RESPONSE_BODY_SIZE] = answered.wire_bytes
+        return attributes
+
+
+_NONE: Final = frozenset[type[Event]]()
+_KINDS: Final = frozenset[type[Event]](
+    {HopStarted, HopFinished, FetchFinished, FetchFailed, RequestRepeated, DenialReported}
+)
+
+
+def _is_set(provider: object) -> bool:
+    """False for the providers of the API, of which only those for traces have public classes."""
+    return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+
+
+_FAILED: Final = Status(StatusCode.ERROR)
+
+
+class _Request:
+    """A request under way, or the last one of its fetch."""
+
+    __slots__ = ("began_at", "blocked", "context", "ended", "method", "resends", "started", "url")
+
+    def __init__(self, method: str, url: URL, started: float, resends: int) -> None:
+        self.method = method
+        self.url = url
+        self.started = started
+        self.resends = resends
+        self.began_at = time.time_ns()
+        self.context = get_current()  # whose span is the parent
+        self.blocked = self.ended = False
+
+
+class _Metrics:
+    """The instruments."""
+
+    def __init__(
+        self,
+        provider: metrics.MeterProvider | None,
+        hosts: Iterable[str] | None,
+        redact: Callable[[str], str],
+        opt_in: Collection[str],
+    ) -> None:
+        meter = metrics.get_meter(_SCOPE, __version__, provider, names.SCHEMA)
+        self._hosts = None if hosts is None else HostList(hosts)
+        self._redact = redact
+        self._duration = meter.create_histogram(
+            names.CLIENT_REQUEST_DURATION,
+            unit="s",
+            description="Duration of HTTP client requests.",
+            explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS,
+        )
+        self._denied = meter.create_counter(
+            names.DENIED, unit="{request}", description="Requests that a rule refused."
+        )
+        self._reported = meter.create_counter(
+            names.REPORTED,
+            unit="{request}",
+            description="Requests that a host list on trial would have refused.",
+        )
+        self._size = (
+            meter.create_histogram(
+                names.CLIENT_RESPONSE_BODY_SIZE, unit="By", description="Content bytes received, as coded."
+            )
+            if names.CLIENT_RESPONSE_BODY_SIZE in opt_in
+            else None
+        )
+        self._active = (
+            meter.create_up_down_counter(
+                names.CLIENT_ACTIVE_REQUESTS, unit="{request}", description="Requests under way."
+            )
+            if names.CLIENT_ACTIVE_REQUESTS in opt_in
+            else None
+        )
+
+    def _target(self, request: _Request) -> _Attributes:
+        named = self._hosts is None or self._hosts.matches(request.url.host)
+        return {
+            names.HTTP_REQUEST_METHOD: request.method,
+            names.SERVER_ADDRESS: self._redact(request.url.host) if named else names.OTHER,
+            names.SERVER_PORT: request.url.port,
+        }
+
+    def began(self, request: _Request) -> None:
+        if self._active is not None:
+            self._active.add(1, self._target(request))
+
+    def received(self, request: _Request, wire_bytes: int) -> None:
+        if self._size is not None:
+            self._size.record(wire_bytes, self._target(request))
+
+    def ended(self, request: _Request, now: float, facts: _Attributes) -> None:
+        target = self._target(request)
+        if self._active is not None:
+            self._active.add(-1, target)
+        if facts:  # the duration of one that was given up would look like that of a success
+            self._duration.record(now - request.started, {**target, **facts})
+
+    def denied(self, reason: Reason) -> None:
+        self._denied.add(1, {names.REASON: reason.value})
+
+    def reported(self, reason: Reason) -> None:
+        self._reported.add(1, {names.REASON: reason.value})

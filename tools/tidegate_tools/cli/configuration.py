@@ -1,0 +1,90 @@
+"""Configurations of `web_request` for commands: loaded, or refused in the words of the command."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate_tools.cli.exits import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from tidegate_tools.web_request.merge import ResolvedAgent
+    from tidegate_tools.web_request.mistakes import Mistake
+    from tidegate_tools.web_request.project import Project
+
+
+class ConfigurationRefused(UsageError):
+    """A configuration with mistakes; `mistakes` are all of them."""
+
+    def __init__(self, path: str, mistakes: "tuple[Mistake, ...]") -> None:
+        self.mistakes = mistakes
+        super().__init__(f"{self.count} in {path}: {'; '.join(map(str, mistakes))}")
+
+    @property
+    def count(self) -> str:
+        """How many there are, in words."""
+        return "1 mistake" if len(self.mistakes) == 1 else f"{len(self.mistakes)} mistakes"
+
+
+def require_extra() -> None:
+    """See that the configuration can be read at all.
+
+    Raises:
+        CommandError: the extra `config` is not installed.
+    """
+    try:
+        import tidegate_tools.web_request.project  # noqa: F401  # only to see whether it can be
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in (
+            "pydantic",
+            "ruamel",
+            "publicsuffixlist",
+        ):
+            raise
+        raise CommandError(
+            f"{error.name} is not installed: pip install 'tidegate[config]'", reason="missing_extra"
+        ) from None
+
+
+def load(path: str) -> "Project":
+    """A project folder, or a file `agents.config.yaml` with the agents beside it.
+
+    Raises:
+        ConfigurationRefused: there are mistakes.
+        CommandError: the extra `config` is not installed.
+    """
+    require_extra()
+    from tidegate_tools.web_request.mistakes import ConfigError
+    from tidegate_tools.web_request.project import load_project
+
+    if not Path(path).exists():
+        raise UsageError(f"{path!r} is neither a folder nor a file")
+    try:
+        return load_project(path)
+    except ConfigError as error:
+        raise ConfigurationRefused(path, error.mistakes) from None
+
+
+def agent_in(project: "Project | None", name: str | None) -> "ResolvedAgent":
+    """One agent of a project.
+
+    Args:
+        project: None for the defaults, as if there were no file at all.
+        name: of the agent; None for one whose front matter says nothing.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    from tidegate_tools.registry import did_you_mean
+    from tidegate_tools.web_request.document import Document
+    from tidegate_tools.web_request.files import AgentSpec, GlobalConfig
+    from tidegate_tools.web_request.loading import Loaded
+    from tidegate_tools.web_request.merge import resolve_agent
+
+    agents = project.agents if project is not None else {}
+    if name is None:
+        nobody = Loaded(AgentSpec(), Document(""))
+        operator = project.global_config if project is not None else Loaded(GlobalConfig(), Document(""))
+        return resolve_agent(nobody, operator)
+    if name not in agents:
+        known = f"; there are {', '.join(agents)}" if agents else "; there are none"
+        raise UsageError(f"there is no agent {name!r}{known}.{did_you_mean(name, agents)}".rstrip("."))
+    return agents[name]

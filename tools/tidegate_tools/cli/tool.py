@@ -1,0 +1,151 @@
+"""`tidegate tool`: call an agent tool as an agent would, and print what it would get."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import trio
+
+from tidegate import Reason
+from tidegate._policy.content import parse_json
+from tidegate_tools.cli.configuration import agent_in, load, require_extra
+from tidegate_tools.cli.exits import CommandError, ExitCode, UsageError
+from tidegate_tools.cli.failures import code_of_reason, write_json
+from tidegate_tools.cli.operator_options import OperatorOptions, operator_options
+from tidegate_tools.cli.terminal import complain
+from tidegate_tools.registry import Kernel, ToolContext, ToolErrorInfo, did_you_mean
+
+if TYPE_CHECKING:
+    from tidegate_tools.registry import ToolSpec
+
+TOOLS: Final = ("Fetch", "web_request")
+
+
+@click.command("tool")
+@click.argument("name")
+@click.argument("arguments", metavar="JSON")
+@click.option("--config", metavar="PATH", help="web_request: folder or file of the configuration.")
+@click.option("--agent", metavar="NAME", help="web_request: the agent that asks [one without settings].")
+@click.option("--grant", "grants", metavar="HOST", multiple=True, help="Fetch: grant HOST; '*' is all hosts.")
+@operator_options
+@click.help_option("-h", "--help")
+def command(
+    name: str, arguments: str, config: str | None, agent: str | None, grants: Sequence[str], **operator: Any
+) -> int:
+    """Call the tool NAME with the arguments JSON ('-' reads them from stdin), and print what an agent gets.
+
+    web_request goes by its configuration; Fetch by grants and by the operator's options, of which
+    web_request takes --resolve alone. The exit code is 0 if the tool did it, whatever the status of the
+    response, else that of a fetch that ends for the same reason.
+    """
+    if name not in TOOLS:
+        raise UsageError(
+            f"there is no tool {name!r}; there are {', '.join(TOOLS)}.{did_you_mean(name, TOOLS)}"
+        )
+    given = _arguments(arguments)
+    options = OperatorOptions(**operator)
+    if name == "Fetch":
+        _refuse_options("web_request", {"--config": config, "--agent": agent})
+        prepared = _fetch(options, grants)
+    else:
+        _refuse_options("Fetch", {"--grant": grants, **_of_policy(options)})
+        prepared = _web_request(options, config, agent)
+    return _call(prepared, given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A tool, and who calls it."""
+
+    tool: "ToolSpec"
+    ctx: ToolContext
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = parse_json(sys.stdin.read() if text == "-" else text)
+    except ValueError as error:
+        raise UsageError(f"the arguments are {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError("the arguments must be a JSON object")
+    return value
+
+
+def _refuse_options(tool: str, options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value:
+            raise UsageError(f"{option} is for {tool}")
+
+
+def _of_policy(options: OperatorOptions) -> dict[str, object]:
+    """The options whose say `web_request` has from its configuration."""
+    return {
+        "--policy": options.policy_file,
+        "--allow-private": options.allow_private,
+        "--ca": options.ca_file,
+        "--nameserver": options.nameservers,
+    }
+
+
+# Fetch ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Shell:
+    """The kernel of an agent that is somebody at a shell."""
+
+    cap: Any
+
+
+def _fetch(options: OperatorOptions, grants: Sequence[str]) -> _Prepared:
+    from tidegate_tools.fetch import make_fetch_tool
+    from tidegate_tools.grants import Grants, GrantStore
+
+    operator = options.prepare()
+    store = GrantStore()
+    store.grant("shell", Grants(["Fetch"], grants))
+    tool = make_fetch_tool(policy=operator.policy, resolver=operator.resolver, tls=operator.tls)
+    kernel: Kernel = _Shell(store)
+    return _Prepared(tool, ToolContext(pid="shell", kernel=kernel))
+
+
+# web_request ----------------------------------------------------------------------------------------------
+
+
+def _web_request(options: OperatorOptions, config: str | None, name: str | None) -> _Prepared:
+    require_extra()
+    from tidegate_tools.web_request.capabilities import build_capabilities
+    from tidegate_tools.web_request.tool import BuildError
+
+    agent = agent_in(load(config) if config is not None else None, name)
+    if not agent.web_request_enabled:
+        raise CommandError(f"web_request is off here: {agent.decided_by['web_request']}", reason="tool_off")
+    resolver = options.prepare().resolver if options.resolve else None
+    try:
+        [tool] = build_capabilities(agent, resolver=resolver)
+    except BuildError as error:
+        raise CommandError(str(error), reason="build_failed") from None
+    return _Prepared(tool, ToolContext(pid=agent.name or None))
+
+
+# The call -------------------------------------------------------------------------------------------------
+
+
+def _call(prepared: _Prepared, arguments: Mapping[str, Any]) -> ExitCode:
+    result = trio.run(prepared.tool.call, arguments, prepared.ctx)
+    # Read again, to be written as all output of the command is: in ASCII, so that it cannot drive a terminal.
+    write_json(json.loads(result.to_json()))
+    if result.error is None:
+        return ExitCode.DONE
+    complain(result.error.message.rstrip("."))
+    return _code_of(result.error)
+
+
+def _code_of(error: ToolErrorInfo) -> ExitCode:
+    try:
+        return code_of_reason(Reason(error.reason or ""))
+    except ValueError:
+        return ExitCode.OTHER
