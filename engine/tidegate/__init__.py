@@ -1,6 +1,7 @@
 """tidegate: outbound HTTP that an agent can be trusted with."""
 
 import importlib as _importlib
+import logging as _logging
 import typing as _typing
 
 from tidegate._engine.credentials import CredentialSource as CredentialSource
@@ -73,6 +74,9 @@ if _typing.TYPE_CHECKING:
     from tidegate._policy.events import PhaseFinished as PhaseFinished
     from tidegate._policy.events import PhaseStarted as PhaseStarted
     from tidegate._policy.events import RequestRepeated as RequestRepeated
+
+# Quiet until the program that uses us sets logging up.
+_logging.getLogger("tidegate").addHandler(_logging.NullHandler())
 
 # Values for observers and for `Engine.check` alone, a sixth of the import: loaded when they are asked for.
 _LATE: _typing.Final = {

@@ -128,9 +128,9 @@ def test_dual_stack_with_one_bad_address(network: Network) -> None:
     )
     results = fetch(network, "http://bad-v6.example.com/", "http://bad-v4.example.com/")
     assert [result["reason"] for result in results] == ["loopback", "loopback"]
-    assert sum(
-        times for (protocol, _, _), times in network.traffic().packets.items() if protocol == "tcp"
-    ) == 0
+    assert (
+        sum(times for (protocol, _, _), times in network.traffic().packets.items() if protocol == "tcp") == 0
+    )
 
 
 def test_one_family_unreachable(network: Network) -> None:

@@ -56,9 +56,12 @@ def test_a_page_over_tls(network: Network) -> None:
     assert response["ok"], response
     result = response["result"]
     assert FILES["data.json"].decode() == result["body"]
-    assert tuple(
-        result[name] for name in ("status", "encoding", "truncated", "redirects")
-    ) == (200, "utf-8", False, [])
+    assert tuple(result[name] for name in ("status", "encoding", "truncated", "redirects")) == (
+        200,
+        "utf-8",
+        False,
+        [],
+    )
     assert len(FILES["data.json"]) == result["body_bytes"]
     assert result["headers"]["content-type"] == "application/json"
 

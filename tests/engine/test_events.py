@@ -148,3 +148,33 @@ async def test_errors_tell_where(nursery: trio.Nursery) -> None:
     error = caught.value
     assert (error.reason, error.phase, error.hop, error.url) == ("private", "check", 1, "http://10.0.0.1/x")
     assert "secret" not in f"{error} {error!r}"
+
+
+class Vault:
+    """Gives every host the same secret."""
+
+    async def fields_for(self, url: tidegate.URL) -> dict[str, str]:
+        return {"Authorization": "Bearer s3cret-value"}
+
+
+@pytest.mark.parametrize(
+    "answer", [b"nonsense\r\n\r\n", b"HTTP/1.1 302 Found\r\nLocation: http://\r\n\r\n", b""]
+)
+async def test_no_frame_of_an_error_holds_a_credential(
+    answer: bytes, nursery: trio.Nursery, server_tls: Any, client_tls: Any
+) -> None:
+    """Error reporters print the locals of a traceback."""
+    sent: list[Any] = []
+
+    async def script(peer: Peer) -> None:
+        sent.append(await peer.receive_request())
+        await peer.send(answer)
+
+    options = {"server_tls": server_tls("a.example"), "tls": client_tls, "credentials": Vault()}
+    async with engine_with(nursery, script, **options) as (engine, _):
+        with pytest.raises(tidegate.FetchError) as caught:
+            await engine.fetch("https://a.example/", limits=tidegate.Limits(max_redirects=1))
+    assert sent[0].field("authorization") == "Bearer s3cret-value"
+    frames = [entry.frame.f_locals for entry in caught.traceback if "/tidegate/" in str(entry.path)]
+    assert frames
+    assert "s3cret" not in repr(frames)

@@ -506,7 +506,7 @@ async def test_no_exception_gets_out(
 
 async def test_a_defect_can_be_found_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """F-119: type and place, at debug level."""
-    caplog.set_level(logging.DEBUG, "tidegate_tools")
+    caplog.set_level(logging.DEBUG, "tidegate.tools")
     await run(raising(ValueError(SECRET)))
     assert "ValueError" in caplog.text
     assert __file__ in caplog.text
@@ -632,7 +632,7 @@ async def test_a_failing_audit_changes_no_answer(
     audit: Callable[[AuditEvent], object], tool: str, ok: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Section C: audit failures are swallowed; the log has the type, not the text."""
-    caplog.set_level(logging.DEBUG, "tidegate_tools")
+    caplog.set_level(logging.DEBUG, "tidegate.tools")
     assert (await run(echo, {"tool": tool}, audit=audit))["ok"] is ok
     assert "audit raised OSError" in caplog.text
     assert SECRET not in caplog.text

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("tidegate.tools")
 
 T = TypeVar("T")
 

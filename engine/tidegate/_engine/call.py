@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
+from traceback import clear_frames
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
@@ -314,10 +315,12 @@ class Call:
             duration=self.progress.duration,
         )
 
-    def fail(self, error: FetchError | None) -> None:
+    def fail(self, error: BaseException | None) -> None:
         """The call ends with an error, or is cancelled or abandoned (None): its connection is not kept."""
         self._drop()
-        self.progress.fail(error)
+        if isinstance(error, Exception):
+            _forget_locals(error)
+        self.progress.fail(error if isinstance(error, FetchError) else None)
 
     @property
     def url(self) -> URL:
@@ -377,6 +380,13 @@ _DOING: Final = {
     Phase.REDIRECT: "following a redirect",
     Phase.CONTENT: "receiving the content",
 }
+
+
+def _forget_locals(error: BaseException | None) -> None:
+    """Clear the ended frames of a traceback: some held a credential, and error reporters print locals."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _engine_closed() -> EngineClosed:

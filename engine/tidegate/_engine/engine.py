@@ -20,7 +20,7 @@ from tidegate._wire.connect import Connector, TCPConnector
 from tidegate._wire.pool import Pool
 from tidegate._wire.resolve import Resolver, SystemResolver
 from tidegate._wire.tls import check_context, client_context
-from tidegate.errors import FetchError, InvalidArgument
+from tidegate.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from tidegate._engine.verdict import Verdict
@@ -75,7 +75,7 @@ class Engine:
                 received = await call.reader.receive_all()
                 call.finish(len(received))
         except BaseException as error:
-            call.fail(error if isinstance(error, FetchError) else None)
+            call.fail(error)
             raise
         finally:
             call.close()

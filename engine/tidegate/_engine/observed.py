@@ -27,8 +27,6 @@ from tidegate._policy.reasons import Phase
 from tidegate.errors import ConnectionLost, Denied, FetchError
 
 _log: Final = logging.getLogger("tidegate")
-# Quiet until the program that uses us sets logging up.
-_log.addHandler(logging.NullHandler())
 
 # Of the whole process, so that one observer may serve any number of engines.
 _numbers: Final = count(1)

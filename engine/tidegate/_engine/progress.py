@@ -91,8 +91,7 @@ def progress_of(observer: "Observer | None") -> Progress:
     """The progress of a fetch that begins; observed only if there is somebody who wants to know."""
     if observer is None:
         return Progress()
-    from tidegate._engine.observed import (
-        observed_progress,
-    )  # a sixth of the whole import, for those who need it
+    # A sixth of the whole import, for those who need it.
+    from tidegate._engine.observed import observed_progress
 
     return observed_progress(observer)

@@ -8,7 +8,6 @@ from tidegate._engine.call import Call
 from tidegate._policy.fields import Headers
 from tidegate._policy.messages import Hop, Request
 from tidegate._policy.url import URL
-from tidegate.errors import FetchError
 
 
 class ResponseStream:
@@ -62,7 +61,7 @@ class ResponseStream:
         if error is None:
             self._finish()
         else:
-            self._fail(None)
+            self._fail(None)  # the caller's own error, whose frames are the caller's
 
     def _finish(self) -> None:
         self._over = True
@@ -71,7 +70,7 @@ class ResponseStream:
 
     def _fail(self, error: BaseException | None) -> None:
         self._over = True
-        self._call.fail(error if isinstance(error, FetchError) else None)
+        self._call.fail(error)
         self._call.close()
 
     @property

@@ -51,7 +51,7 @@ class PolicyFile:
     """What a policy file says; what it leaves out is as without one.
 
     Attributes:
-        policy: the keys hosts, require_https, ports, private_ranges and request_rules.
+        policy: the keys hosts, report_only, require_https, ports, private_ranges and request_rules.
         ca_file: PEM certificates to trust as well; relative to the file's own directory.
         nameservers: asked instead of the system's resolver.
         resolve: addresses by host name.

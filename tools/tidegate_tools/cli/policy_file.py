@@ -151,6 +151,7 @@ _RULE_KEYS: Final[Mapping[str, _Read]] = {
 
 _KEYS: Final[Mapping[str, _Read]] = {
     "hosts": _Reader.hosts,
+    "report_only": _Reader.flag,
     "require_https": _Reader.flag,
     "ports": _Reader.ports,
     "private_ranges": _Reader.private_ranges,

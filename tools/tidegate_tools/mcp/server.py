@@ -39,7 +39,7 @@ from tidegate_tools.registry import (
     quoted,
 )
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("tidegate.tools.mcp")
 
 DEADLINE: Final = 180.0
 """Seconds of one call, beyond every deadline of the tools. A client that has given up may never say so."""

@@ -13,7 +13,7 @@ from tidegate_tools.web_request.redaction import MIN_LENGTH, Redactor
 from tidegate_tools.web_request.references import SecretReference
 from tidegate_tools.web_request.secrets import SecretError, SecretStore, SecretValue, Vaults, references_of
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("tidegate.tools.web_request")
 
 
 class CredentialUnavailable(ConnectError):

@@ -35,7 +35,7 @@ from tidegate_tools.web_request.redaction import Redactor
 from tidegate_tools.web_request.secrets import SecretError, Vaults
 from tidegate_tools.web_request.shaping import RESULT, shape_result, to_json
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("tidegate.tools.web_request")
 
 NAME: Final = "web_request"
 
