@@ -310,3 +310,16 @@ async def test_a_connector_that_breaks(error: Exception, nursery: trio.Nursery) 
         with pytest.raises(tidegate.ConnectError, match=type(error).__name__) as caught:
             await engine.fetch(URL)
     assert "secret" not in str(caught.value)
+
+
+async def test_fields_of_a_coding_that_was_not_undone_stay(nursery: trio.Nursery) -> None:
+    """D-3: a response to HEAD describes content that is not there, so nothing was decoded."""
+    raw = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 99\r\n\r\n"
+    async with engine_with(nursery, answers({"/": raw})) as (engine, _):
+        response = await engine.fetch(URL, method="HEAD")
+    assert ("gzip", "99", (), True) == (
+        response.headers["content-encoding"],
+        response.headers["content-length"],
+        response.codings,
+        response.complete,
+    )

@@ -34,7 +34,7 @@ class ContentReader:
         self.complete = False
         self.codings: tuple[str, ...] = ()
         self.oddities: tuple[str, ...] = ()
-        if decode:
+        if decode and exchange.has_content:
             self._set_codings(head.values(b"content-encoding"), limits)
 
     def _set_codings(self, values: Sequence[bytes], limits: Limits) -> None:

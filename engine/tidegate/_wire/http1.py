@@ -222,6 +222,11 @@ class Exchange:
     # Receiving the content ...
 
     @property
+    def has_content(self) -> bool:
+        """Whether there is content to read: none after HEAD, 204, 304 or a length of 0."""
+        return self._framing is not Framing.NONE
+
+    @property
     def announced(self) -> int | None:
         """Content bytes that are still to come by Content-Length; None if that is not known."""
         return self._remaining if self._framing is Framing.LENGTH else None

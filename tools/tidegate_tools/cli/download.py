@@ -120,17 +120,19 @@ class Saving(Output, Protocol):
         """The download has failed; returns a sentence on what is left of it, None if nothing is."""
 
 
-def open_saving(target: Target, *, url: str, progress: bool) -> Saving:
+def open_saving(target: Target, *, url: str, progress: bool, as_it_came: bool = True) -> Saving:
     """What writes the target.
 
     Args:
         target: from `prepare_target`.
         url: as given.
         progress: show a bar.
+        as_it_came: the content is saved, and not what a converter made of it: only then does the length
+            that was announced hold for the file, and can a part of it be gone on with.
     """
     if target.is_device and target.path is not None:
         return DeviceOutput(target.path)
-    return Download(target, url=url, progress=progress)
+    return Download(target, url=url, progress=progress, as_it_came=as_it_came)
 
 
 class DeviceOutput:
@@ -176,9 +178,10 @@ class Download:
 
     path: Path
 
-    def __init__(self, target: Target, *, url: str, progress: bool) -> None:
+    def __init__(self, target: Target, *, url: str, progress: bool, as_it_came: bool = True) -> None:
         self._target = target
         self._url = url
+        self._as_it_came = as_it_came
         self._progress = progress
         self._file: BinaryIO | None = None
         self._bar: ProgressBar | None = None
@@ -230,6 +233,8 @@ class Download:
         self._part.unlink(missing_ok=True)
         # Exclusive, so that nobody's link in a shared directory is followed.
         self._file = self._part.open("xb")
+        if not self._as_it_came:
+            return
         self._length = response.announced
         validator = validator_of(self._url, response.headers, self._length)
         # A coding is undone for one transfer; the bytes of a range would be others (RFC 9110 8.4).

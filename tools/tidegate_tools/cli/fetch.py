@@ -8,6 +8,7 @@ import click
 
 from tidegate_tools.cli.fetching import DOWNLOAD_TIMEOUT, UNBOUNDED, FetchOptions, run_fetch
 from tidegate_tools.cli.operator_options import OperatorOptions, operator_options
+from tidegate_tools.cli.page_text import FORMATS
 from tidegate_tools.cli.request_options import RequestOptions
 
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -23,7 +24,7 @@ def _size(text: str) -> int:
 
 
 _EPILOG: Final = """\b
-Without --max-bytes a terminal and --json get 4 MiB; files and pipes get all.
+Without --max-bytes: 4 MiB for a terminal, --json and --format; else no end.
 Exit codes: tidegate --help.
 """
 
@@ -55,6 +56,14 @@ def _take(kind: type[_Values], values: dict[str, Any]) -> _Values:
     type=click.FloatRange(0.001, DOWNLOAD_TIMEOUT),
     metavar="SECONDS",
     help="For everything [30; 3600 into a file].",
+)
+@click.option(
+    "--format",
+    "page_format",
+    type=click.Choice(FORMATS),
+    default="raw",
+    metavar="FORMAT",
+    help="Of a page, its text or markdown [raw].",
 )
 @click.option("-i", "--include", is_flag=True, help="Print the response head, too.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell each step of each hop.")

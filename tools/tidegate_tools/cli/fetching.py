@@ -12,10 +12,20 @@ from tidegate_tools.cli.exits import CommandError, ExitCode, OutputClosed, Usage
 from tidegate_tools.cli.failures import failure_of, report, write_json
 from tidegate_tools.cli.operator_options import Operator, OperatorOptions
 from tidegate_tools.cli.outputs import KeptOutput, Output, standard_output, write_head
+from tidegate_tools.cli.page_text import (
+    convert_page,
+    describe_page,
+    is_unconverted,
+    open_page_converter,
+    page_facts,
+    whole_response,
+    write_page,
+)
 from tidegate_tools.cli.request_options import MAX_CONTENT, RequestOptions
 from tidegate_tools.cli.terminal import Notes, complain, output_is_terminal, say
 from tidegate_tools.cli.trace import Narrator, Observers, Record, TellingConnector, TellingResolver
 from tidegate_tools.cli.waterfall import waterfall
+from tidegate_tools.pages import Format, PageConverter, PageText
 
 REDIRECTS: Final = 10
 """How many `-L` follows. Browsers take 20, the Fetch standard's figure; nobody honest needs ten."""
@@ -52,6 +62,12 @@ class FetchOptions:
     check_status: bool
     quiet: bool
     resume: bool
+    page_format: Format
+
+    @property
+    def converts(self) -> bool:
+        """True if the text of a page is wanted, and not the content as it came."""
+        return self.page_format != "raw"
 
     @property
     def saves(self) -> bool:
@@ -65,7 +81,7 @@ class FetchOptions:
 
     def limits(self) -> Limits:
         """The limits of the fetch."""
-        kept = not self.saves and (self.as_json or output_is_terminal())
+        kept = self.converts or (not self.saves and (self.as_json or output_is_terminal()))
         redirects = REDIRECTS if self.location else 0
         try:
             return Limits(
@@ -83,6 +99,8 @@ class FetchOptions:
             raise UsageError("-o and -O exclude each other")
         if self.resume and (not self.saves or self.remote_name):
             raise UsageError("--continue needs -o FILE: it goes on with FILE.part")
+        if self.converts and (self.remote_name or self.resume):
+            raise UsageError(f"--format {self.page_format} goes with -o FILE, not with -O or --continue")
         if not self.saves:
             return None
         return prepare_target(None if self.remote_name else self.output, url=self.url, resume=self.resume)
@@ -102,6 +120,7 @@ class _Fetch:
         self._record = Record()
         self._saving: Saving | None = None
         self._kept: KeptOutput | None = None
+        self._page: PageText | None = None
         self._size = 0
 
     def run(self) -> int:
@@ -127,7 +146,7 @@ class _Fetch:
 
     def _fields(self, target: Target | None) -> list[tuple[str, str]]:
         fields = self._options.request.fields()
-        if target is None:
+        if target is None or self._options.converts:
             return fields
         fields.extend(target.fields.items())
         if any(name.lower() == "accept-encoding" for name, _ in fields):
@@ -144,15 +163,18 @@ class _Fetch:
         target: Target | None,
     ) -> int:
         narrator = Narrator(say) if self._options.verbose else None
-        async with open_engine(
-            operator.policy,
-            resolver=TellingResolver(operator.resolver, narrator.on_answer)
-            if narrator
-            else operator.resolver,
-            connector=TellingConnector(TCPConnector(), narrator.on_connected) if narrator else None,
-            observer=Observers(self._record, narrator) if narrator else self._record,
-            tls=operator.tls,
-        ) as engine:
+        async with (
+            open_page_converter(self._options.page_format) as converter,
+            open_engine(
+                operator.policy,
+                resolver=TellingResolver(operator.resolver, narrator.on_answer)
+                if narrator
+                else operator.resolver,
+                connector=TellingConnector(TCPConnector(), narrator.on_connected) if narrator else None,
+                observer=Observers(self._record, narrator) if narrator else self._record,
+                tls=operator.tls,
+            ) as engine,
+        ):
             response = engine.stream(
                 self._options.url,
                 method=self._options.request.effective_method,
@@ -161,7 +183,10 @@ class _Fetch:
                 limits=limits,
             )
             async with response:
-                await self._receive(response, target)
+                if converter is None:
+                    await self._receive(response, target)
+                else:
+                    await self._receive_page(converter, response, target)
         return self._conclude(response)
 
     # The response ...
@@ -170,13 +195,55 @@ class _Fetch:
         if self._options.shows_head:
             write_head(response)
         output = self._output(response, target)
+        await self._read(response, output)
+        self._finish(output, cut=response.truncated)
+
+    async def _read(self, response: ResponseStream, output: Output) -> None:
         async for piece in response:
             output.write(piece)
             self._size += len(piece)
         self._check_whole(response)
-        output.finish(cut=response.truncated)
+
+    def _finish(self, output: Output, *, cut: bool) -> None:
+        output.finish(cut=cut)
         if self._saving is not None:
             self._notes.note(f"{self._size} bytes came; the file is {self._saving.path}")
+
+    async def _receive_page(
+        self, converter: PageConverter, response: ResponseStream, target: Target | None
+    ) -> None:
+        """The same for `--format`: a page can be converted only once all of it is there."""
+        if target is not None:
+            self._check_savable(response, target)
+        if self._options.shows_head:
+            write_head(response)
+        kept = KeptOutput()
+        await self._read(response, kept)
+        whole = whole_response(response, kept.content, self._record)
+        self._page = await convert_page(converter, whole, self._options.page_format)
+        self._tell_page(self._page)
+        if self._page.truncated and whole.complete:
+            self._tell_cut("the page is too much for the converter: only its beginning is left")
+        self._deliver_page(self._page, response, target)
+
+    def _tell_page(self, page: PageText) -> None:
+        told = describe_page(page, self._options.page_format)
+        if self._options.verbose:
+            say(f"* page: {told}")
+        elif is_unconverted(page):
+            self._notes.warn(f"the page could not be converted: {told}")
+        else:
+            self._notes.note(told)
+
+    def _deliver_page(self, page: PageText, response: ResponseStream, target: Target | None) -> None:
+        if target is not None:
+            saving = open_saving(target, url=self._options.url, progress=False, as_it_came=False)
+            self._saving = saving
+            saving.start(response)
+            saving.write(page.text.encode())
+            self._finish(saving, cut=page.truncated)
+        elif not self._options.as_json:
+            write_page(page)
 
     def _output(self, response: ResponseStream, target: Target | None) -> Output:
         if target is not None:
@@ -209,6 +276,9 @@ class _Fetch:
             if response.truncated
             else f"nothing proves that the content is whole after {self._size} bytes"
         )
+        self._tell_cut(what)
+
+    def _tell_cut(self, what: str) -> None:
         if self._options.fail_on_truncate:
             raise CommandError(what, ExitCode.TRUNCATED, "truncated")
         self._notes.warn(what)
@@ -228,9 +298,13 @@ class _Fetch:
         return code
 
     def _response_facts(self, response: ResponseStream) -> dict[str, Any]:
-        content = {"content": None, "content_base64": None}
+        content: dict[str, Any] = {"content": None, "content_base64": None}
         if self._kept is not None:
             content = self._kept.as_json(response.headers, truncated=response.truncated)
+        page: dict[str, Any] = {}
+        if self._page is not None:
+            content["content"] = self._page.text if self._saving is None else None
+            page = {"page": page_facts(self._page, self._options.page_format)}
         return {
             "url": str(response.url),
             "status": response.status,
@@ -239,6 +313,7 @@ class _Fetch:
             "headers": _pairs(response.headers.raw),
             "trailers": _pairs(response.trailers.raw),
             **content,
+            **page,
             "content_bytes": self._size,
             "wire_bytes": self._record.wire_bytes,
             "truncated": response.truncated,

@@ -66,10 +66,14 @@ def _media_type(headers: Headers) -> MediaType | None:
     return combine_content_type(headers.get_all("content-type"))
 
 
+def is_coded(headers: Headers) -> bool:
+    """True for content that nobody has decoded, since the caller asked for the coding (decision D-3)."""
+    return headers.get("content-encoding", "identity").strip().lower() != "identity"
+
+
 def _is_binary(headers: Headers, data: bytes) -> bool:
     """True for content that is no text, or that nobody has decoded."""
-    coded = headers.get("content-encoding", "identity").strip().lower() != "identity"
-    return coded or kind_of(_media_type(headers), data) is ContentKind.BINARY
+    return is_coded(headers) or kind_of(_media_type(headers), data) is ContentKind.BINARY
 
 
 _WIDE: Final = ("UTF-16LE", "UTF-16BE")
@@ -134,10 +138,15 @@ def _codec(encoding: str) -> codecs.IncrementalDecoder:
 
 
 class KeptOutput:
-    """Content kept for `--json`."""
+    """Content kept for `--json`, or to be converted."""
 
     def __init__(self) -> None:
         self._content = bytearray()
+
+    @property
+    def content(self) -> bytes:
+        """All of it, so far."""
+        return bytes(self._content)
 
     def write(self, piece: bytes) -> None:
         """See `Output.write`."""
@@ -148,7 +157,7 @@ class KeptOutput:
 
     def as_json(self, headers: Headers, *, truncated: bool) -> dict[str, Any]:
         """The content as text in its charset, or in base64 if it is binary; the other one is None."""
-        content = bytes(self._content)
+        content = self.content
         charset = charset_of(_media_type(headers), content)
         whole = cut_utf8(content) if truncated else content
         if _is_binary(headers, whole):

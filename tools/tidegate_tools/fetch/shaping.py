@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tidegate import (
+    AddressClass,
     Denied,
     FetchError,
     Headers,
@@ -19,6 +20,8 @@ from tidegate import (
     ResponseStream,
     SchemeDenied,
     TooManyRedirects,
+    classify_address,
+    parse_url,
 )
 from tidegate._policy.content import cut_utf8, is_utf8
 from tidegate_tools.registry import ToolError, ToolFailed, ToolInvalidArgs, ToolNetDenied
@@ -181,9 +184,9 @@ def tool_error(error: FetchError) -> ToolError:
         case InvalidURL() | SchemeDenied(reason=Reason.UNSUPPORTED_SCHEME) if not redirects:
             return ToolInvalidArgs(f"url: {error.message}", reason=error.reason)
         case InvalidURL() | Denied():
-            advice = _HOW_TO_ALLOW.get(error.reason)
+            advice = _advice(error)
             # The other refusals say themselves which setting decides; grants are ours to know of.
-            ending = f". {advice}" if error.reason is Reason.NOT_GRANTED else "."
+            ending = f". {advice}" if error.reason is Reason.NOT_GRANTED and advice else "."
             message = f"{place} refused: {_clause(error)}{ending}"
             return ToolNetDenied(message, reason=error.reason, how_to_allow=advice)
         case InvalidField():
@@ -195,6 +198,22 @@ def tool_error(error: FetchError) -> ToolError:
         reason=error.reason,
         retryable=error.reason in _MAY_PASS,
     )
+
+
+def _advice(error: FetchError) -> str | None:
+    """Which settings let a refused destination pass, None if none can.
+
+    A grant lets no address past the floor, so none is advised where the floor would be the next to refuse.
+    """
+    advice = _HOW_TO_ALLOW.get(error.reason)
+    url = parse_url(error.url) if error.reason is Reason.NOT_GRANTED and error.url is not None else None
+    if advice is None or url is None or url.address is None:
+        return advice
+    kind = classify_address(url.address)
+    if kind is AddressClass.GLOBAL:
+        return advice
+    rule = _HOW_TO_ALLOW.get(Reason(kind))
+    return f"{advice} {rule}" if rule is not None else None
 
 
 def _clause(error: FetchError) -> str:
