@@ -7,6 +7,7 @@
     tidegate_tools.pages        page text: HTML to markdown, paging, robots.txt
     tidegate_tools.telemetry    spans, counters and audit lines of tool calls
     tidegate_tools.audit        what an audit log needs as a host list, and a report page of it
+    tidegate_tools.adapters     the tools as tools of agent frameworks
     tidegate_tools.mcp          an MCP server
     tidegate_tools.cli          the command `tidegate`
 

@@ -1,0 +1,170 @@
+"""How an adapter calls a tool: under trio in that run, from anywhere else through a portal.
+
+What comes out is always a `ToolResult`. Frameworks know neither `trio.Cancelled` nor exception groups: who
+cancels in asyncio gets asyncio's own cancellation, once the call has cleaned up.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+import trio
+
+from tidegate import EngineClosed
+from tidegate.portal import Portal, in_caller, shared_portal
+from tidegate_tools.registry import (
+    AuditEvent,
+    Kernel,
+    ToolContext,
+    ToolErrorInfo,
+    ToolFailed,
+    ToolInvalidArgs,
+    ToolRegistry,
+    ToolResult,
+    ToolSpec,
+    dispatch,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """On whose behalf a framework calls, and by which way.
+
+    Attributes:
+        context: the agent, and the kernel whose grants hold; without a kernel only the engine's rules do.
+        audit: told of each call once, refused ones too; see `dispatch`. Called where the framework runs.
+        portal: for calls from outside of trio; by default the one of the process.
+    """
+
+    context: ToolContext = field(default_factory=ToolContext)
+    audit: Callable[[AuditEvent], object] | None = field(default=None, repr=False)
+    portal: Portal | None = field(default=None, repr=False)
+
+
+async def call(spec: ToolSpec, args: object, caller: Caller | None = None) -> ToolResult:
+    """Call a tool from trio or from asyncio.
+
+    Args:
+        spec: the tool.
+        args: what the model said, of whatever kind.
+        caller: on whose behalf; by default nobody's, without grants.
+
+    Returns:
+        The result. Every `Exception` is a failure in it, as in `dispatch`.
+    """
+    caller = caller or Caller()
+    if _in_trio_task():
+        return await _answer(spec, args, caller)
+    try:
+        return await (caller.portal or shared_portal()).run(_answer, spec, args, caller)
+    except EngineClosed:
+        return _broken_off(spec)
+
+
+def call_sync(spec: ToolSpec, args: object, caller: Caller | None = None) -> ToolResult:
+    """The same from a plain thread, which waits.
+
+    Raises:
+        RuntimeError: this thread runs trio, which would stand still.
+    """
+    caller = caller or Caller()
+    try:
+        return (caller.portal or shared_portal()).run_sync(_answer, spec, args, caller)
+    except EngineClosed:
+        return _broken_off(spec)
+
+
+def parameters_of(spec: ToolSpec) -> dict[str, Any]:
+    """The schema of the arguments, a copy: some frameworks change what they are given."""
+    return deepcopy(dict(spec.parameters))
+
+
+def read_json(text: str) -> Any:
+    """The arguments as models write them: a JSON text, empty for none.
+
+    Raises:
+        ToolInvalidArgs: it is no JSON.
+    """
+    try:
+        return json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        raise ToolInvalidArgs("The arguments must be one JSON object; what came is no JSON.") from None
+
+
+def require(module: str, package: str) -> Any:
+    """A module of a framework.
+
+    Args:
+        module: its name.
+        package: what to install for it.
+
+    Raises:
+        ImportError: it cannot be imported. The message names the package.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"This adapter needs {module}: pip install {package}", name=module) from error
+
+
+def _in_trio_task() -> bool:
+    # trio.lowlevel.in_trio_task is not in trio 0.27, the oldest that we take.
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _broken_off(spec: ToolSpec) -> ToolResult:
+    return ToolResult.failure(ToolFailed(f"The call of {spec.name} broke off: its portal was closed."))
+
+
+async def _answer(spec: ToolSpec, args: object, caller: Caller) -> ToolResult:
+    """By `dispatch`, for its checks, its audit event and its words for what nobody foresaw.
+
+    Its envelope leaves out the reason and how to allow, so the result itself is kept on its way.
+    """
+    results: list[ToolResult] = []
+    context = caller.context
+
+    async def kept(args: Mapping[str, Any], _: ToolContext) -> ToolResult:
+        results.append(await spec.call(args, context))
+        return results[0]
+
+    registry = ToolRegistry()
+    registry.register(replace(spec, call=kept))
+    response = await dispatch(
+        {"tool": spec.name, "args": args, "tool_call_id": context.tool_call_id},
+        registry,
+        pid=context.pid,
+        kernel=None if context.kernel is None else _KernelOfCaller(context.kernel),
+        audit=_audit_of_caller(caller.audit),
+    )
+    if response["ok"] or (results and isinstance(results[0], ToolResult)):
+        return results[0]
+    return ToolResult.failure(ToolErrorInfo(response["error"], response["message"]))
+
+
+def _audit_of_caller(audit: Callable[[AuditEvent], object] | None) -> Callable[[AuditEvent], object] | None:
+    return None if audit is None else lambda event: in_caller(audit, event)
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelOfCaller:
+    """A kernel that is asked for tool grants where the caller lives: it need not be safe for our thread."""
+
+    kernel: Kernel
+
+    @property
+    def cap(self) -> "_KernelOfCaller":
+        return self
+
+    async def check_tool(self, pid: Any, name: str, /) -> bool:
+        return await in_caller(self.kernel.cap.check_tool, pid, name)
+
+    async def check_net(self, pid: Any, host: str, /) -> bool:
+        return await in_caller(self.kernel.cap.check_net, pid, host)
