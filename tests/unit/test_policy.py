@@ -881,3 +881,19 @@ def test_only_the_host_list_can_be_on_trial() -> None:
 def test_without_a_list_nothing_is_on_trial() -> None:
     with pytest.raises(ValueError, match=r"^Policy\.report_only needs Policy\.hosts"):
         Policy(report_only=True)
+
+
+@pytest.mark.parametrize("prefix", [7, 8, 15])
+def test_a_star_over_ula_is_one_network_of_a_proxy(prefix: int) -> None:
+    """D-12: fake-IP over IPv6 uses one ULA prefix; a shorter one would open every network of one's own."""
+    with pytest.raises(ValueError, match="/16 or longer"):
+        PrivateRange(f"fc00::/{prefix}", "*")
+
+
+def test_stars_over_two_ula_prefixes() -> None:
+    """D-12: one prefix, though it may be said twice; IPv4 and named hosts do not count."""
+    one = PrivateRange("fc00::/18", "*")
+    others = [PrivateRange("198.18.0.0/15", "*"), PrivateRange("fd00:1::/32", "a.example")]
+    assert Policy(private_ranges=[one, one, *others]).private_ranges == (one, one, *others)
+    with pytest.raises(ValueError, match="one ULA prefix, not for 2"):
+        Policy(private_ranges=[one, PrivateRange("fd00::/16", "*")])
