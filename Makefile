@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := cli,codings,config,dns,testing,certifi,azure,otel,text,mcp
 
-.PHONY: demo test lint types layers e2e bench fuzz clean
+.PHONY: demo test test-all lint types layers e2e bench fuzz clean
 
 demo: .venv/.demo
 	@$(BIN)/tidegate demo
@@ -15,6 +15,16 @@ test: .venv/.dev
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include='*/tidegate/_policy/*' --fail-under=100
+
+# The tests on every supported Python that is found, each in an environment of its own.
+test-all:
+	@for python in python3.11 python3.12 python3.13 python3.14; do \
+		$$python --version 2>/dev/null || continue; \
+		$$python -m venv .venv-$$python && \
+		.venv-$$python/bin/python -m pip install -q --upgrade 'pip>=25.1' && \
+		.venv-$$python/bin/python -m pip install -q -e '.[$(EXTRAS)]' --group test && \
+		.venv-$$python/bin/python -m pytest -q -m "not e2e" || exit 1; \
+	done
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -42,7 +52,7 @@ fuzz: .venv/.dev
 	$(BIN)/python -m tests.fuzz.targets --seconds $(SECONDS)
 
 clean:
-	rm -rf .venv .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-* .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/.pip:
 	$(PYTHON) -m venv .venv
