@@ -6,9 +6,10 @@ Two agents run. The reader may reach `docs.example`, and is denied what it was n
 listens to a feed that never ends, until the supervisor cancels it in mid-fetch. At the end stands the audit
 log.
 
-The internet is in memory, so this runs anywhere; without `connector` and `resolver` it is the real one.
+Both tools are registered; `web_request` needs the extra `config`. The internet is in memory, so this runs anywhere; without `connector` and `resolver` it is the real one.
 """
 
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -21,6 +22,8 @@ from tidegate.testing.memory import MemoryConnector, Peer
 from tidegate_tools.fetch import register_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
 from tidegate_tools.registry import AuditEvent, ToolRegistry, dispatch
+from tidegate_tools.web_request.config import WebRequestConfig
+from tidegate_tools.web_request.tool import create_web_request_tools
 
 Call: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
 """What an agent has of its kernel: `await call("Fetch", url=...)` is the envelope of the answer."""
@@ -77,11 +80,13 @@ async def supervise(kernel: Kernel) -> list[str]:
         for url in ("http://docs.example/", "http://intranet.example/"):
             response = await call("Fetch", url=url)
             read.append(response["result"]["body"] if response["ok"] else response["error"])
+        response = await call("web_request", url="http://docs.example/")
+        read.append(json.loads(response["result"])["body"])  # its result is a JSON text
 
     async def watcher(call: Call) -> None:
         await call("Fetch", url="http://live.feeds.example/", stream=True, timeout_s=120)
 
-    kernel.spawn("reader", Grants(["Fetch"], ["docs.example"]), reader)
+    kernel.spawn("reader", Grants(["Fetch", "web_request"], ["docs.example"]), reader)
     kernel.spawn("watcher", Grants(["Fetch"], ["*.feeds.example"]), watcher)
     pid, _ = await kernel.chunks.receive()
     kernel.cancel(pid)
@@ -103,9 +108,13 @@ async def main() -> tuple[list[str], list[AuditEvent]]:
     async with trio.open_nursery() as peers:
         names = ("docs.example", "intranet.example", "live.feeds.example")
         resolver = StaticResolver({name: ["93.184.216.34"] for name in names})
-        registry = ToolRegistry()
-        register_fetch_tool(registry, connector=MemoryConnector(peers, internet), resolver=resolver)
-        # More tools are registered here, each by name: nothing is there that nobody asked for.
+        connector = MemoryConnector(peers, internet)
+        registry = ToolRegistry()  # nothing is in it that nobody asked for
+        register_fetch_tool(registry, connector=connector, resolver=resolver)
+        # By default https alone; this internet has no certificates.
+        config = WebRequestConfig(require_https=False)
+        for tool in create_web_request_tools(config, connector=connector, resolver=resolver):
+            registry.register(tool)
 
         async with trio.open_nursery() as agents:
             kernel = Kernel(registry, agents)
