@@ -6,7 +6,8 @@ Two agents run. The reader may reach `docs.example`, and is denied what it was n
 listens to a feed that never ends, until the supervisor cancels it in mid-fetch. At the end stands the audit
 log.
 
-Both tools are registered; `web_request` needs the extra `config`. The internet is in memory, so this runs anywhere; without `connector` and `resolver` it is the real one.
+Both tools are registered; `web_request` needs the extra `config`. The internet is in memory, so this runs
+anywhere; without `connector` and `resolver` it is the real one.
 """
 
 import json
