@@ -20,8 +20,11 @@ Fetch = Callable[[tidegate.Engine, str], Awaitable[None]]
 
 
 async def serve(peer: Peer) -> None:
-    """/ answers in pieces, /redirect leads to /, an upload is read slowly."""
+    """/ answers in pieces, /redirect leads to /, /elsewhere to another host, an upload is read slowly."""
     while (request := await peer.receive_request()) is not None:
+        if "/elsewhere" in request.line:
+            await peer.respond(status="302 Found", fields=[("Location", "http://b.example/")])
+            continue
         if "/redirect" in request.line:
             await peer.respond(status="302 Found", fields=[("Location", "/"), ("Connection", "close")])
             return
@@ -129,6 +132,30 @@ async def test_sweep_over_one_engine(
                         fetches.start_soon(plain, engine, origin)
 
         await cancel_at_every_step(lambda: together(engine, origin), all_slots_work, repeat=REPEATS)
+    await trio.testing.wait_all_tasks_blocked()
+    assert connector.open_connections == 0
+
+
+async def test_sweep_of_redirects_between_hosts(nursery: trio.Nursery) -> None:
+    """A redirect moves a slot from one host to another, or waits for one: none is lost on the way."""
+    connector = MemoryConnector(nursery, serve)
+    bounds = {"max_concurrency": 2, "max_concurrency_per_host": 1}
+    async with engine_with(nursery, serve, connector=connector, **bounds) as (engine, _):
+
+        async def elsewhere(host: str) -> None:
+            limits = tidegate.Limits(max_redirects=1)
+            await engine.fetch(f"http://{host}.example/elsewhere", limits=limits)
+
+        async def crossing() -> None:
+            async with trio.open_nursery() as fetches:
+                for host in "aabc":
+                    fetches.start_soon(elsewhere, host)
+
+        async def all_slots_work() -> None:
+            with trio.fail_after(5):
+                await crossing()
+
+        await cancel_at_every_step(crossing, all_slots_work, repeat=REPEATS)
     await trio.testing.wait_all_tasks_blocked()
     assert connector.open_connections == 0
 

@@ -169,6 +169,7 @@ async def opening() -> None:
         tls=tidegate.client_context(),
         max_concurrency=10,
         max_concurrency_per_key=None,
+        max_concurrency_per_host=None,
         max_idle=0,
     ) as engine:
         await fetching(engine)

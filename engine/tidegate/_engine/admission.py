@@ -1,7 +1,7 @@
-"""Slots for fetches: bounded, fair between keys, and never lost to a cancellation."""
+"""Slots for fetches: bounded, fair between keys and hosts, and never lost to a cancellation."""
 
 from collections import OrderedDict, deque
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import trio
 
@@ -10,80 +10,129 @@ from tidegate.errors import Overloaded
 QUEUE_PER_SLOT: Final = 16
 """Fetches that may wait for each slot; more would only wait past their deadline."""
 
+T = TypeVar("T")
+
+_Queue: TypeAlias = deque[trio.lowlevel.Task]
+
 
 class Admission:
-    """At most so many fetches at once, in all and per key.
+    """At most so many fetches at once, in all, per key and per host.
 
-    Whoever waits is served in turns by key, first come first served within one: an agent with a thousand
-    fetches waits behind itself, not in front of everybody else.
+    Whoever waits is served in turns: by key, within one key by host, within both first come first served. An
+    agent with a thousand fetches waits behind itself, not in front of everybody else, and its fetches of a
+    host that has no room left hold up no other.
 
     Args:
         slots: fetches at once.
-        slots_per_key: fetches at once of one key; None means no bound of its own. Fetches without a key
-            share the key None.
+        per_key: fetches at once of one key. The key None is nobody's, and has no bound of its own.
+        per_host: fetches at once of one host.
     """
 
-    def __init__(self, slots: int, slots_per_key: int | None) -> None:
+    def __init__(self, slots: int, per_key: int, per_host: int) -> None:
         self._free = slots
-        self._slots_per_key = slots_per_key or slots
+        self._per_key = per_key
+        self._per_host = per_host
         self._max_waiting = slots * QUEUE_PER_SLOT
-        self._running: dict[object, int] = {}
-        self._waiting: OrderedDict[object, deque[trio.lowlevel.Task]] = OrderedDict()
+        self._keys: dict[object, int] = {}
+        self._hosts: dict[str, int] = {}
+        self._waiting: OrderedDict[object, OrderedDict[str, _Queue]] = OrderedDict()
         self._waiters = 0
 
-    async def acquire(self, key: object) -> None:
+    async def acquire(self, key: object, host: str) -> None:
         """Take a slot, waiting for it if need be.
 
         Raises:
             Overloaded: too many wait already.
         """
-        if self._free and self._may_run(key):
-            self._take(key)
+        if self._free and self._has_room(key, host):
+            self._take(key, host)
             return
         if self._waiters >= self._max_waiting:
             raise Overloaded(f"{self._waiters} fetches are waiting for a slot already; try again later")
-        await self._wait(key)
+        await self._wait(key, host)
 
-    def release(self, key: object) -> None:
+    async def move(self, key: object, host: str, to: str) -> None:
+        """Use a slot for another host, after a redirect: at once, unless that one has no room.
+
+        If this raises, the slot has been given back.
+
+        Raises:
+            Overloaded: there is no room, and too many wait already.
+        """
+        self._leave(key, host)
+        moves_on = self._has_room(key, to)
+        if moves_on:
+            self._take(key, to)
+        self._grant()
+        if not moves_on:
+            await self.acquire(key, to)
+
+    def release(self, key: object, host: str) -> None:
         """Give a slot back, to the next waiter if there is one."""
-        self._free += 1
-        self._running[key] -= 1
-        if not self._running[key]:
-            del self._running[key]
+        self._leave(key, host)
         self._grant()
 
-    def _may_run(self, key: object) -> bool:
-        return self._running.get(key, 0) < self._slots_per_key
+    def _has_room(self, key: object, host: str) -> bool:
+        return self._key_has_room(key) and self._host_has_room(host)
 
-    def _take(self, key: object) -> None:
+    def _key_has_room(self, key: object) -> bool:
+        return key is None or self._keys.get(key, 0) < self._per_key
+
+    def _host_has_room(self, host: str) -> bool:
+        return self._hosts.get(host, 0) < self._per_host
+
+    def _take(self, key: object, host: str) -> None:
         self._free -= 1
-        self._running[key] = self._running.get(key, 0) + 1
+        self._keys[key] = self._keys.get(key, 0) + 1
+        self._hosts[host] = self._hosts.get(host, 0) + 1
 
-    async def _wait(self, key: object) -> None:
+    def _leave(self, key: object, host: str) -> None:
+        self._free += 1
+        _decrement(self._keys, key)
+        _decrement(self._hosts, host)
+
+    async def _wait(self, key: object, host: str) -> None:
         task = trio.lowlevel.current_task()
-        queue = self._waiting.setdefault(key, deque())
-        queue.append(task)
+        self._waiting.setdefault(key, OrderedDict()).setdefault(host, deque()).append(task)
         self._waiters += 1
 
         def abort(_: object) -> trio.lowlevel.Abort:
             # Trio calls this only while the task still waits. Once it was rescheduled with a slot, the slot
             # is its own and a cancellation strikes later, so none is granted to a task that is gone.
-            self._forget(key, task)
+            self._forget(key, host, task)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def _forget(self, key: object, task: trio.lowlevel.Task) -> None:
-        self._waiting[key].remove(task)
-        if not self._waiting[key]:
+    def _forget(self, key: object, host: str, task: trio.lowlevel.Task) -> None:
+        hosts = self._waiting[key]
+        hosts[host].remove(task)
+        if not hosts[host]:
+            del hosts[host]
+        if not hosts:
             del self._waiting[key]
         self._waiters -= 1
 
     def _grant(self) -> None:
-        while self._free and (ready := [key for key in self._waiting if self._may_run(key)]):
-            key = ready[0]
+        while self._free and (turn := self._next_turn()) is not None:
+            key, host = turn
             self._waiting.move_to_end(key)
-            task = self._waiting[key][0]
-            self._forget(key, task)
-            self._take(key)
+            self._waiting[key].move_to_end(host)
+            task = self._waiting[key][host][0]
+            self._forget(key, host, task)
+            self._take(key, host)
             trio.lowlevel.reschedule(task)
+
+    def _next_turn(self) -> tuple[object, str] | None:
+        for key, hosts in self._waiting.items():
+            if self._key_has_room(key):
+                for host in hosts:
+                    if self._host_has_room(host):
+                        return key, host
+        return None
+
+
+def _decrement(counts: dict[T, int], of: T) -> None:
+    counts[of] -= 1
+    if not counts[of]:
+        del counts[of]

@@ -136,7 +136,7 @@ class Call:
         self._authorize = authorize
         self._key = key
         self._deadline = trio.current_time() + limits.timeout
-        self._admitted = False
+        self._admitted: str | None = None
         self._connection: Connection | None = None
         self._exchange: Exchange | None = None
         self._request: Request | None = None
@@ -169,8 +169,9 @@ class Call:
         self.progress.start(self._key)
         request = prepare()
         self.progress.enter(Phase.ADMIT)
-        await self._core.admission.acquire(self._key)
-        self._admitted = True
+        host = request.url.host
+        await self._core.admission.acquire(self._key, host)
+        self._admitted = host
         await self._open(request)
 
     # Hops ...
@@ -179,6 +180,8 @@ class Call:
         """Send the request and follow its redirects, every check afresh on each hop."""
         while True:
             self.progress.start_hop(request)
+            if request.url.host != self._admitted:
+                await self._move_to(request.url.host)
             head = await self._answer(request)
             following = self._redirect(request, head)
             if following is None:
@@ -191,6 +194,15 @@ class Call:
         self.head = head
         self.reader = ContentReader(self._exchange, head, self._limits, decode=decode)
         self.progress.enter(Phase.CONTENT)
+
+    async def _move_to(self, host: str) -> None:
+        """Use the slot for the host that a redirect leads to."""
+        before, self._admitted = self._admitted, None
+        assert before is not None
+        self.progress.enter(Phase.ADMIT)
+        await self._core.admission.move(self._key, before, host)
+        self._admitted = host
+        self.progress.enter(Phase.CHECK)
 
     def _redirect(self, request: Request, head: Head) -> Request | None:
         """The request that follows, or None if this response is the final one."""
@@ -345,9 +357,9 @@ class Call:
     def close(self) -> None:
         """Give back what the fetch holds. Never waits; harmless when there is nothing."""
         self._let_go()
-        if self._admitted:
-            self._admitted = False
-            self._core.admission.release(self._key)
+        if self._admitted is not None:
+            host, self._admitted = self._admitted, None
+            self._core.admission.release(self._key, host)
 
     def _let_go(self) -> None:
         """Keep the connection for others if nothing was odd about it, else close it."""

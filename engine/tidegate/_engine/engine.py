@@ -156,6 +156,7 @@ async def open_engine(
     tls: SSLContext | None = None,
     max_concurrency: int = 100,
     max_concurrency_per_key: int | None = None,
+    max_concurrency_per_host: int | None = None,
     max_idle: int = 100,
 ) -> AsyncIterator[Engine]:
     """Open an engine for the length of an `async with` block.
@@ -170,8 +171,11 @@ async def open_engine(
         credentials: gives secret fields by host.
         tls: from `client_context`, with a private CA say; by default the system's trust anchors. It must
             verify certificates and names.
-        max_concurrency: fetches at once; more wait in turns by key, and far too many are `Overloaded`.
-        max_concurrency_per_key: fetches at once of one key; None for no bound of its own.
+        max_concurrency: fetches at once; more wait in turns by key and host, and far too many are
+            `Overloaded`.
+        max_concurrency_per_key: fetches at once of one key; by default half of all, rounded up, so that one
+            agent whose peers never answer leaves room for others. Fetches without a key have no such bound.
+        max_concurrency_per_host: fetches at once of one host, whoever asks; None for no bound of its own.
         max_idle: connections kept for reuse; 0 for none.
 
     Raises:
@@ -184,12 +188,7 @@ async def open_engine(
         tls=tls or client_context(),
         observer=observer,
         credentials=credentials,
-        admission=Admission(
-            _at_least("max_concurrency", max_concurrency, 1),
-            None
-            if max_concurrency_per_key is None
-            else _at_least("max_concurrency_per_key", max_concurrency_per_key, 1),
-        ),
+        admission=_admission(max_concurrency, max_concurrency_per_key, max_concurrency_per_host),
         pool=Pool(_at_least("max_idle", max_idle, 0)),
     )
     check_context(core.tls)
@@ -197,6 +196,15 @@ async def open_engine(
         yield Engine(core)
     finally:
         core.close()
+
+
+def _admission(slots: int, per_key: int | None, per_host: int | None) -> Admission:
+    _at_least("max_concurrency", slots, 1)
+    return Admission(
+        slots,
+        (slots + 1) // 2 if per_key is None else _at_least("max_concurrency_per_key", per_key, 1),
+        slots if per_host is None else _at_least("max_concurrency_per_host", per_host, 1),
+    )
 
 
 def _at_least(name: str, value: int, floor: int) -> int:

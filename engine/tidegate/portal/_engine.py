@@ -36,6 +36,7 @@ class EngineOptions(TypedDict, total=False):
     tls: SSLContext | None
     max_concurrency: int
     max_concurrency_per_key: int | None
+    max_concurrency_per_host: int | None
     max_idle: int
 
 
