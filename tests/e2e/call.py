@@ -13,7 +13,7 @@ from functools import partial
 import trio
 
 from tests.e2e import world
-from tests.e2e.isolation import require_isolation
+from tests.support.isolation import require_isolation
 
 
 def call(target: str, argument: object) -> object:

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.network import Network, missing_requirements, open_network
+from tests.e2e.network import PROGRAMS, Network, open_network
+from tests.support.isolation import missing_requirements
 
 
 @pytest.fixture(scope="session")
 def session_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     """One network for all tests. Where it cannot be made they are skipped, but in CI that is a failure."""
-    if missing := missing_requirements():
+    if missing := missing_requirements(PROGRAMS):
         give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
         give_up(f"end-to-end tests need {', '.join(missing)}")
     with open_network(tmp_path_factory.mktemp("network")) as network:

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import trio
 
 from tests.e2e import world
-from tests.e2e.isolation import namespaces, require_isolation, require_separate
 from tests.e2e.nginx import start_nginx
 from tests.e2e.sentinels import PacketCounter, Sentinels, open_sentinels
+from tests.support.isolation import namespaces, require_isolation, require_separate
 from tidegate.testing.dns import DnsServer, open_dns_server
 from tidegate.testing.origin import HandshakeFault, Listener, Origin, issue_tls, open_origin
 

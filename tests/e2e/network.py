@@ -18,7 +18,6 @@ Nothing in these namespaces reaches the machine's own network, and nothing is le
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -29,41 +28,21 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.e2e import world
-from tests.e2e.isolation import namespaces
+from tests.support.isolation import NEW_NAMESPACES, namespaces
 
 ROOT = Path(__file__).resolve().parents[2]
 
-_PROGRAMS = {
-    "unshare": "util-linux",
-    "nsenter": "util-linux",
-    "mount": "mount",
-    "ip": "iproute2",
-    "nginx": "nginx-light",
-}
+PROGRAMS = {"nsenter": "util-linux", "mount": "mount", "nginx": "nginx-light"}
+"""What the network needs beside namespaces, and the Debian package of each."""
+
 _START_SECONDS = 30.0
 _ORDER_SECONDS = 30.0
-_NEW_NAMESPACES = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
 
 Target: TypeAlias = str | Callable[[Any], object] | Callable[[Any], Awaitable[object]]
 
 
 class RunFailedError(Exception):
     """What ran in the network raised, ended badly or did not end; the text says all that is known."""
-
-
-def missing_requirements() -> list[str]:
-    """What this machine lacks for the network; empty if it can be made."""
-    missing = [
-        f"{name} (package {package})" for name, package in _PROGRAMS.items() if shutil.which(name) is None
-    ]
-    if os.geteuid() != 0:
-        missing.append("root")
-    elif (
-        not missing
-        and subprocess.run([*_NEW_NAMESPACES, "true"], check=False, capture_output=True).returncode
-    ):
-        missing.append("the right to make namespaces")
-    return missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +202,7 @@ def open_network(folder: Path) -> Iterator[Network]:
     Raises:
         RunFailedError: it could not be made.
     """
-    command = [*_NEW_NAMESPACES, sys.executable, "-m", "tests.e2e.internet", str(folder), *namespaces()]
+    command = [*NEW_NAMESPACES, sys.executable, "-m", "tests.e2e.internet", str(folder), *namespaces()]
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(

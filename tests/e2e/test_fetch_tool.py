@@ -9,9 +9,10 @@ import pytest
 from tests.e2e import world
 from tests.e2e.network import Network
 from tests.e2e.nginx import FILES
+from tidegate_tools.dispatch import AuditEvent, dispatch
 from tidegate_tools.fetch import register_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
-from tidegate_tools.registry import AuditEvent, ToolRegistry, dispatch
+from tidegate_tools.registry import ToolRegistry
 
 pytestmark = pytest.mark.e2e
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from tests.e2e import world
-from tests.e2e.isolation import NotIsolatedError, namespaces, require_isolation, require_separate
 from tests.e2e.network import ROOT, Network, RunFailedError
 from tests.e2e.nginx import FILES
 from tests.support.data import corpus
+from tests.support.isolation import NotIsolatedError, namespaces, require_isolation, require_separate
 
 pytestmark = pytest.mark.e2e
 

@@ -1,11 +1,34 @@
-"""Proof that a process stands in namespaces of the harness, demanded before its first packet and mount."""
+"""Namespaces for tests that send packets, and the proof that a process stands in one before its first."""
 
 import os
+import shutil
 import socket
-from collections.abc import Collection, Sequence
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+NEW_NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
+"""Before a command: it becomes the first process of namespaces of its own, and all it starts ends with it."""
+
+_PROGRAMS = {"unshare": "util-linux", "ip": "iproute2"}
 _KINDS = ("net", "mnt")
+
+
+def missing_requirements(programs: Mapping[str, str]) -> list[str]:
+    """What this machine lacks for namespaces with a network of their own; empty if they can be made.
+
+    Args:
+        programs: what else is needed, and the Debian package of each.
+    """
+    needed = _PROGRAMS | dict(programs)
+    missing = [f"{name} (package {needed[name]})" for name in needed if shutil.which(name) is None]
+    if os.geteuid() != 0:
+        missing.append("root")
+    elif (
+        not missing and subprocess.run([*NEW_NAMESPACES, "true"], check=False, capture_output=True).returncode
+    ):
+        missing.append("the right to make namespaces")
+    return missing
 
 
 class NotIsolatedError(RuntimeError):
