@@ -262,7 +262,10 @@ class _Zstd(_Stage):
         )
 
     def _open(self, head: bytes) -> _Stream:
-        stream: _Stream = self._decompressor()
+        try:
+            stream: _Stream = self._decompressor()
+        except self._error as error:  # it has seen no byte yet, so the peer cannot be the reason
+            raise MemoryError(str(error)) from error
         return stream
 
     def _continues(self, head: bytes) -> bool:
