@@ -5,5 +5,6 @@
     tidegate.testing.dns        a DNS server that answers as its zone tells: rebinding, delays, black holes
 
 The last two are also programs (`python -m tidegate.testing.origin`). Import each from its own module: with a
-re-export here, those two would be imported a second time when they run as programs.
+re-export here, the extra of the DNS server would be needed for all, and that would be imported a second time
+when it runs as a program.
 """

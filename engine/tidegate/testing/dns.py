@@ -38,7 +38,8 @@ from typing import TypeAlias
 
 import trio
 
-from tidegate.testing.origin import open_background, parse_address, run_until_told
+from tidegate.testing._background import open_background
+from tidegate.testing._program import parse_address, print_json, run_until_told
 
 try:
     import dns.exception
@@ -298,18 +299,13 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
 async def _run(options: argparse.Namespace) -> None:
     host, port = options.bind
     zone = json.loads(options.zone.read_text(encoding="utf-8"))
     async with open_dns_server(zone, host=host, port=port) as server:
-        _print_json({"host": host, "port": server.port})
+        print_json({"host": host, "port": server.port})
         await run_until_told(exit_with_stdin=options.exit_with_stdin)
-    _print_json({"queries": [[*asked, times] for asked, times in sorted(server.queries.items())]})
+    print_json({"queries": [[*asked, times] for asked, times in sorted(server.queries.items())]})
 
 
 def main() -> None:
