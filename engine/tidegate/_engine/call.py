@@ -1,6 +1,6 @@
 """One fetch under way: its hops, its one deadline, and the connection that it owns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
 from traceback import clear_frames
@@ -117,13 +117,13 @@ class Bounded:
 
 
 class Call:
-    """One fetch. `start` runs the hops to the final head; the content is then read through `reader`.
+    """One fetch. `open` runs the hops to the final head; the content is then read through `reader`.
 
-    Whoever makes one calls `finish` or `fail` once, and `close` in any case.
+    Whoever makes one calls `begin` first, `finish` or `fail` once, and `close` in any case.
 
     Attributes:
         progress: where it is.
-        head: of the final response, once `start` is done.
+        head: of the final response, once `open` is done.
         reader: of its content.
     """
 
@@ -159,25 +159,21 @@ class Call:
             f"the deadline of {self._limits.timeout:g} s passed ({_DOING[self.progress.phase]})"
         )
 
-    async def start(self, prepare: Callable[[], Request]) -> None:
-        """Check the arguments, wait for a slot, and run the hops to the final response head.
-
-        Args:
-            prepare: makes the request of the arguments, or raises InvalidRequest or Denied. Done here so
-                that an observer hears of what is refused, too.
-        """
+    def begin(self) -> None:
+        """Tell the observer that a fetch was asked for, so that it hears of one that is refused, too."""
         self.progress.start(self._key)
-        request = prepare()
-        self.progress.enter(Phase.ADMIT)
-        host = request.url.host
-        await self._core.admission.acquire(self._key, host)
-        self._admitted = host
-        await self._open(request)
 
     # Hops ...
 
-    async def _open(self, request: Request) -> None:
-        """Send the request and follow its redirects, every check afresh on each hop."""
+    async def open(self, request: Request) -> None:
+        """Wait for a slot, then run the hops to the final response head, every check afresh on each.
+
+        Args:
+            request: the first one, checked.
+        """
+        self.progress.enter(Phase.ADMIT)
+        await self._core.admission.acquire(self._key, request.url.host)
+        self._admitted = request.url.host
         while True:
             self.progress.start_hop(request)
             if request.url.host != self._admitted:

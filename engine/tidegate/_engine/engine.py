@@ -1,7 +1,8 @@
 """`open_engine` and `Engine`: what an embedder holds."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,8 @@ class Engine:
         call = self._call(limits, authorize, key)
         try:
             with call.bounded():
-                await call.start(_preparation(url, method, headers, content, limits))
+                call.begin()
+                await call.open(_request(url, method, headers, content, limits))
                 received = await call.reader.receive_all()
                 call.finish(len(received))
         except BaseException as error:
@@ -97,7 +99,7 @@ class Engine:
         Errors come from entering the block and from iterating. The cap applies: `truncated` tells.
         """
         call = self._call(limits, authorize, key)
-        return ResponseStream(call, _preparation(url, method, headers, content, limits))
+        return ResponseStream(call, partial(_request, url, method, headers, content, limits))
 
     def _call(self, limits: Limits, authorize: Authorize | None, key: object) -> Call:
         # Before there is a call, since its deadline and its turn come from these two.
@@ -116,15 +118,10 @@ class Engine:
         return await examine(self._core.policy, self._core.resolver, authorize, url, method)
 
 
-def _preparation(
-    url: str, method: str, headers: HeadersInput, content: Content, limits: Limits
-) -> Callable[[], Request]:
-    def prepare() -> Request:
-        return Request(
-            check_method(method), parse_url(url), check_fields(headers), _check_content(content, limits)
-        )
-
-    return prepare
+def _request(url: str, method: str, headers: HeadersInput, content: Content, limits: Limits) -> Request:
+    return Request(
+        check_method(method), parse_url(url), check_fields(headers), _check_content(content, limits)
+    )
 
 
 def _check_content(content: Content, limits: Limits) -> Content:

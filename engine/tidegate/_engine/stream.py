@@ -29,7 +29,8 @@ class ResponseStream:
     async def __aenter__(self) -> Self:
         try:
             with self._call.bounded():
-                await self._call.start(self._prepare)
+                self._call.begin()
+                await self._call.open(self._prepare())
         except BaseException as error:
             self._fail(error)
             raise

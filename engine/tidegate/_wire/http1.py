@@ -35,6 +35,9 @@ from tidegate.errors import (
 
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,20})[ \t]*(?:;[^\r\n]*)?")
+_ONE_SEND: Final = 16 * 1024
+"""Content bytes that are copied behind the request head, to leave with it."""
+
 _NO_CONTENT: Final = frozenset({204, 304})
 
 
@@ -96,23 +99,26 @@ class Exchange:
         if not isinstance(content, bytes):
             await self._send_listening(head, content)
             return
-        message = head + content if content else head
+        # One segment where that is possible, but no second copy of what a slow peer may take hours to read.
+        first, more = (head + content, b"") if len(content) <= _ONE_SEND else (head, content)
         try:
-            sent = self._stream.send_nowait(message)
+            sent = self._stream.send_nowait(first)
         except ConnectionLost:
             return  # an answer may have come before the connection broke: `receive_head` will tell
-        if sent == len(message):
+        if sent == len(first) and not more:
             self._sent = True
         else:
-            await self._send_listening(memoryview(message)[sent:], None)
+            await self._send_listening(memoryview(first)[sent:], more)
 
-    async def _send_listening(self, first: bytes | memoryview, more: AsyncIterable[bytes] | None) -> None:
+    async def _send_listening(self, first: bytes | memoryview, more: bytes | AsyncIterable[bytes]) -> None:
         failures: list[Exception] = []
 
         async def write() -> None:
             try:
                 await self._stream.send_all(first)
-                if more is not None:
+                if isinstance(more, bytes):
+                    await self._stream.send_all(more)
+                else:
                     await self._send_chunks(more)
                 self._sent = True
             except ConnectionLost:
@@ -132,8 +138,7 @@ class Exchange:
         """Read until the final head is here, or the end, or an error that `receive_head` will raise."""
         try:
             while self._take_heads() is None:
-                if not await self._receive_more():
-                    raise self._head_cut_short()
+                self._add_to_head(await self._stream.receive_some())
         except FetchError as error:
             self._failure = error
 
@@ -163,8 +168,7 @@ class Exchange:
         if self._failure is not None:
             raise self._failure
         while (head := self._take_heads()) is None:
-            if not await self._receive_more():
-                raise self._head_cut_short()
+            self._add_to_head(await self._stream.receive_some())
         self._framing, self._remaining = _framing(head, method)
         self._oddities.extend(head.oddities)
         if head.status == 204 and (head.chunked or head.content_length):
@@ -208,11 +212,11 @@ class Exchange:
         self._searched = max(0, len(self._buffer) - 2)
         return end
 
-    async def _receive_more(self) -> bool:
-        data = await self._stream.receive_some()
+    def _add_to_head(self, data: bytes) -> None:
+        if not data:
+            raise self._head_cut_short()
         self._buffer += data
-        self.started = self.started or bool(data)
-        return bool(data)
+        self.started = True
 
     def _head_cut_short(self) -> ConnectionLost:
         if self._buffer:
@@ -368,8 +372,10 @@ class Exchange:
         self._in_chunk = False
 
     async def _require_more(self) -> None:
-        if not await self._receive_more():
+        data = await self._stream.receive_some()
+        if not data:
             raise self._cut_short()
+        self._buffer += data
 
     async def _receive_trailers(self) -> None:
         end = await self._receive_trailer_section()

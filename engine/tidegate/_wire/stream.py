@@ -78,17 +78,20 @@ class Stream:
         Raises:
             ConnectionLost: the peer reset the connection.
         """
-        if self._wait_first and not self._pending():
-            await self._wait_readable()
+        waits = self._wait_first and not self._pending()
         while True:
-            await self._checkpoint_sometimes()
+            if waits:
+                self._wait_first = False
+                self._eager_reads = 0
+                await trio.lowlevel.wait_readable(self._socket)
+            else:
+                await self._checkpoint_sometimes()
             try:
                 return self._receive(max_bytes)
             except _WOULD_BLOCK:
-                pass
+                waits = True
             except OSError as error:
                 return self._ended(error)
-            await self._wait_readable()
 
     async def fill(self, buffer: memoryview) -> int:
         """Fill a buffer; returns how many bytes came, fewer than it holds only at the end.
@@ -138,11 +141,6 @@ class Stream:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
-
-    async def _wait_readable(self) -> None:
-        self._wait_first = False
-        self._eager_reads = 0
-        await trio.lowlevel.wait_readable(self._socket)
 
     async def _checkpoint_sometimes(self) -> None:
         # Before the read, never after: bytes that were read must not be lost to a cancellation.
