@@ -241,7 +241,7 @@ def test_every_public_signature_type_checks() -> None:
 def test_every_public_name_is_used_there() -> None:
     """A new public name needs a use that type-checks."""
     used = set(re.findall(r"\btidegate\.(\w+)", API.read_text(encoding="utf-8")))
-    names = {name for name in vars(tidegate) if not name.startswith("_")} | {"__version__"}
+    names = {name for name in dir(tidegate) if not name.startswith("_")} | {"__version__"}
     public = {name for name in names if not isinstance(getattr(tidegate, name), ModuleType)}
     assert public - used == set()
     assert used - public == set()

@@ -12,19 +12,23 @@ from hypothesis import strategies as st
 from tidegate._policy.address import classify_address, may_never_be_admitted, wrapped_addresses
 from tidegate._policy.fields import CREDENTIAL_FIELDS, OWN_FIELDS
 from tidegate._policy.host import HostList
-from tidegate._policy.messages import METHODS
+from tidegate._policy.messages import METHODS, Request
 from tidegate._policy.policy import TARGET_RULES, Policy, PrivateRange, RequestRule, check_target
 from tidegate._policy.ports import BAD_PORTS
 from tidegate._policy.reasons import AddressClass, Reason
-from tidegate._policy.url import parse_url
+from tidegate._policy.url import URL, parse_url
 from tidegate.errors import Denied, HostDenied, PortDenied, SchemeDenied
 
 NAMED = "db.corp.example"
 
 
+def request(url: URL, method: str, *fields: tuple[str, str]) -> Request:
+    return Request(method, url, fields, b"")
+
+
 def refusal(policy: Policy, text: str, method: str = "GET") -> Denied:
     with pytest.raises(Denied) as caught:
-        check_target(policy, parse_url(text), method)
+        check_target(policy, request(parse_url(text), method))
     return caught.value
 
 
@@ -349,9 +353,8 @@ def test_the_star_does_not_lift_the_ban_on_local_names(host: str) -> None:
     star = PrivateRange("198.18.0.0/15", "*")
     assert not star.names(host)
     assert refusal(Policy(private_ranges=[star]), f"http://{host}/").reason is Reason.LOCAL_NAME
-    check_target(
-        Policy(private_ranges=[star, PrivateRange("10.0.0.0/8", host)]), parse_url(f"http://{host}/"), "GET"
-    )
+    policy = Policy(private_ranges=[star, PrivateRange("10.0.0.0/8", host)])
+    check_target(policy, request(parse_url(f"http://{host}/"), "GET"))
 
 
 def test_private_ranges_are_values() -> None:
@@ -476,12 +479,35 @@ def test_method_and_path_must_both_be_allowed_by_one_rule() -> None:
             RequestRule("*.corp.example", methods=["POST"], paths=["/v1/jobs"]),
         ]
     )
-    check_target(policy, parse_url("https://api.corp.example/v1/x"), "GET")
-    check_target(policy, parse_url("https://corp.example/anything"), "DELETE")  # no rule is about it
-    check_target(policy, parse_url("https://api.corp.example/v1/jobs"), "POST")
+    check_target(policy, request(parse_url("https://api.corp.example/v1/x"), "GET"))
+    check_target(policy, request(parse_url("https://corp.example/anything"), "DELETE"))  # no rule is about it
+    check_target(policy, request(parse_url("https://api.corp.example/v1/jobs"), "POST"))
     error = refusal(policy, "https://api.corp.example/v1/x?token=hunter2", "POST")
     assert error.reason is Reason.REQUEST_NOT_ALLOWED
     assert str(error) == "no request rule for api.corp.example allows POST on this path"
+
+
+@pytest.mark.parametrize(
+    "name", ["X-HTTP-Method-Override", "X-HTTP-Method", "x-method-override", "X_Http_Method"]
+)
+@pytest.mark.parametrize("method", ["DELETE", "delete", "PURGE", "", "POST, DELETE"])
+def test_a_field_that_asks_for_another_method_counts_as_one(name: str, method: str) -> None:
+    """Servers heed it on a POST, so a rule for POST alone would be none."""
+    policy = Policy(request_rules=[RequestRule("a.example", methods=["POST"])])
+    url = parse_url("https://a.example/")
+    with pytest.raises(HostDenied) as caught:
+        check_target(policy, request(url, "POST", (name, method)))
+    assert caught.value.reason is Reason.REQUEST_NOT_ALLOWED
+    assert (
+        str(caught.value)
+        == f"no request rule for a.example allows the method that {name} asks for on this path"
+    )
+    check_target(policy, request(url, "POST", (name, "post")))
+    check_target(policy, request(url, "POST", (f"{name}-2", method)))
+    check_target(
+        Policy(request_rules=[RequestRule("b.example", methods=["POST"])]),
+        request(url, "POST", (name, method)),
+    )
 
 
 def test_rules_of_a_wildcard_and_an_exact_host_add_up() -> None:
@@ -502,7 +528,7 @@ def test_rules_of_a_wildcard_and_an_exact_host_add_up() -> None:
     ):
         url = f"https://{host}/"
         if allowed:
-            check_target(policy, parse_url(url), method)
+            check_target(policy, request(parse_url(url), method))
         else:
             assert refusal(policy, url, method).reason is Reason.REQUEST_NOT_ALLOWED
 
@@ -673,7 +699,7 @@ def test_scheme(require_https: bool, scheme: str, allowed: bool) -> None:
     """W-128, AMB-89: the https floor, on every hop."""
     policy = Policy(require_https=require_https)
     if allowed:
-        check_target(policy, parse_url(f"{scheme}://a.example/"), "GET")
+        check_target(policy, request(parse_url(f"{scheme}://a.example/"), "GET"))
         return
     error = refusal(policy, f"{scheme}://a.example/?token=hunter2")
     assert isinstance(error, SchemeDenied)
@@ -703,7 +729,7 @@ def test_host_list(hosts: Any, host: str, allowed: bool) -> None:
     """W-74, W-104, W-124, W-125, AMB-75, AMB-77: any depth and never the apex; a literal only if listed."""
     policy = Policy(hosts=hosts)
     if allowed:
-        check_target(policy, parse_url(f"https://{host}/"), "GET")
+        check_target(policy, request(parse_url(f"https://{host}/"), "GET"))
         return
     error = refusal(policy, f"https://{host}/path?token=hunter2")
     assert isinstance(error, HostDenied)
@@ -726,13 +752,13 @@ def test_local_names(host: str, local: bool) -> None:
     url = parse_url(f"http://{host}/")
     listed = Policy(hosts=[host], private_ranges=[PrivateRange("10.0.0.0/8", "other.internal")])
     if not local:
-        check_target(listed, url, "GET")
+        check_target(listed, request(url, "GET"))
         return
     error = refusal(listed, f"http://{host}/")
     assert isinstance(error, HostDenied)
     assert error.reason is Reason.LOCAL_NAME
     assert "only a private-range rule that names it can allow it" in str(error)
-    check_target(Policy(private_ranges=[PrivateRange("10.0.0.0/8", host)]), url, "GET")
+    check_target(Policy(private_ranges=[PrivateRange("10.0.0.0/8", host)]), request(url, "GET"))
 
 
 @pytest.mark.parametrize("pattern", ["*.internal", "db.internal", "*.corp.internal"])
@@ -741,7 +767,7 @@ def test_a_rule_with_a_star_names_local_hosts_below_it(pattern: str) -> None:
     policy = Policy(private_ranges=[PrivateRange("10.0.0.0/8", pattern)])
     for host in ("db.internal", "x.corp.internal", "internal", "db.local"):
         if HostList([pattern], allow_special_suffix=True).matches(host):
-            check_target(policy, parse_url(f"http://{host}/"), "GET")
+            check_target(policy, request(parse_url(f"http://{host}/"), "GET"))
         else:
             assert refusal(policy, f"http://{host}/").reason is Reason.LOCAL_NAME
 
@@ -756,9 +782,9 @@ def test_ports(port: int) -> None:
         Policy(hosts=["*.a.example", "a.example"]),
         Policy(ports=[port]),
     ):
-        check_target(policy, url, "GET")
+        check_target(policy, request(url, "GET"))
     if port not in BAD_PORTS:
-        check_target(Policy(), url, "GET")
+        check_target(Policy(), request(url, "GET"))
         return
     error = refusal(Policy(), text)
     assert isinstance(error, PortDenied)
@@ -782,7 +808,7 @@ def test_the_operators_ports_are_the_only_ones(ports: Any, hosts: Any, port: int
     """D-11: they replace the list of bad ports and hold for listed hosts, too."""
     policy = Policy(ports=ports, hosts=hosts)
     if allowed:
-        check_target(policy, parse_url(f"https://a.example:{port}/"), "GET")
+        check_target(policy, request(parse_url(f"https://a.example:{port}/"), "GET"))
     else:
         assert (
             str(refusal(policy, f"https://a.example:{port}/"))
@@ -809,7 +835,7 @@ def test_the_checks_come_in_a_fixed_order() -> None:
     for setting, value, reason in mended:
         assert refusal(Policy(**everything), "http://intranet/").reason is reason
         everything[setting] = value
-    check_target(Policy(**everything), parse_url("http://intranet/"), "GET")
+    check_target(Policy(**everything), request(parse_url("http://intranet/"), "GET"))
 
 
 def test_every_check_names_a_setting_of_the_policy() -> None:
@@ -843,7 +869,7 @@ def test_no_policy_is_a_way_around_the_floor() -> None:
 )
 def test_a_list_on_trial_is_told_and_not_enforced(hosts: list[str], host: str, listed: bool) -> None:
     url = parse_url(f"https://{host}/")
-    told = check_target(Policy(hosts=hosts, report_only=True), url, "GET")
+    told = check_target(Policy(hosts=hosts, report_only=True), request(url, "GET"))
     if listed:
         assert told is None
         return

@@ -240,7 +240,7 @@ class Call:
 
     async def _pin(self, request: Request) -> tuple[PinnedTarget, ...]:
         url = request.url
-        reported = check_target(self._core.policy, url, request.method)
+        reported = check_target(self._core.policy, request)
         if reported is not None:
             self.progress.report(reported)
         if self._authorize is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate._engine.hop import Authorize, authorize_host, resolve_host
-from tidegate._policy.messages import check_method
+from tidegate._policy.messages import Request, check_method
 from tidegate._policy.pin import check_addresses
 from tidegate._policy.policy import TARGET_RULES, Policy
 from tidegate._policy.reasons import Reason
@@ -81,11 +81,12 @@ async def examine(
     url: URL | None = None
     addresses: tuple[Address, ...] = ()
     try:
-        check_method(method)
+        checked = check_method(method)
         url = parse_url(text)
+        request = Request(checked, url, (), b"")
         passed["url"] = f"{url.without_query} is well formed"
         for rule in TARGET_RULES:
-            denied = rule.check(policy, url, method)
+            denied = rule.check(policy, request)
             if denied is not None and not rule.is_on_trial(policy):
                 raise denied
             passed[rule.name] = rule.passing

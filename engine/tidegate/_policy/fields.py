@@ -27,6 +27,9 @@ HOP_BY_HOP: Final = frozenset({
 
 CREDENTIAL_FIELDS: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
 
+METHOD_OVERRIDE_FIELDS: Final = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
+"""Ask a server to take a request for one with another method."""
+
 # Decision D-22: an allow list, since vendors keep inventing names for keys (X-Api-Key and friends).
 SAFE_ACROSS_ORIGINS: Final = frozenset({
     "accept", "accept-language", "accept-encoding", "user-agent", "cache-control", "range",

@@ -1,15 +1,15 @@
 """`Policy`: what may be reached, and the checks of a target that need no DNS."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, NamedTuple, TypeVar
 
 from tidegate._policy.address import classify_address, may_never_be_admitted
-from tidegate._policy.fields import CREDENTIAL_FIELDS, is_own_field
+from tidegate._policy.fields import CREDENTIAL_FIELDS, METHOD_OVERRIDE_FIELDS, is_own_field
 from tidegate._policy.host import HostList, address_of, is_local_name
-from tidegate._policy.messages import METHODS
+from tidegate._policy.messages import METHODS, Request
 from tidegate._policy.ports import BAD_PORTS, MAX_PORT
 from tidegate._policy.reasons import AddressClass, Reason
 from tidegate._policy.url import URL
@@ -310,7 +310,7 @@ class Rule(NamedTuple):
 
     name: str
     setting: str
-    check: Callable[[Policy, URL, str], Denied | None]
+    check: Callable[[Policy, Request], Denied | None]
     passing: str
     can_be_tried: bool = False
 
@@ -319,19 +319,21 @@ class Rule(NamedTuple):
         return self.can_be_tried and policy.report_only
 
 
-def _check_scheme(policy: Policy, url: URL, method: str) -> Denied | None:
-    if policy.require_https and url.scheme != "https":
+def _check_scheme(policy: Policy, request: Request) -> Denied | None:
+    if policy.require_https and request.url.scheme != "https":
         return SchemeDenied("http is refused here: require_https is on", reason=Reason.HTTPS_REQUIRED)
     return None
 
 
-def _check_host(policy: Policy, url: URL, method: str) -> Denied | None:
+def _check_host(policy: Policy, request: Request) -> Denied | None:
+    url = request.url
     if policy.hosts is None or policy.hosts.matches(url.host):
         return None
     return HostDenied(f"{url.host} is not in allowed_hosts", reason=Reason.NOT_IN_ALLOWLIST)
 
 
-def _check_local_name(policy: Policy, url: URL, method: str) -> Denied | None:
+def _check_local_name(policy: Policy, request: Request) -> Denied | None:
+    url = request.url
     if not is_local_name(url.host) or any(rule.names(url.host) for rule in policy.private_ranges):
         return None
     return HostDenied(
@@ -340,7 +342,8 @@ def _check_local_name(policy: Policy, url: URL, method: str) -> Denied | None:
     )
 
 
-def _check_port(policy: Policy, url: URL, method: str) -> Denied | None:
+def _check_port(policy: Policy, request: Request) -> Denied | None:
+    url = request.url
     if policy.ports is not None:
         if url.port in policy.ports:
             return None
@@ -350,13 +353,31 @@ def _check_port(policy: Policy, url: URL, method: str) -> Denied | None:
     return PortDenied(f"port {url.port} is on the list of ports that belong to other protocols")
 
 
-def _check_request(policy: Policy, url: URL, method: str) -> Denied | None:
+def _check_request(policy: Policy, request: Request) -> Denied | None:
+    url = request.url
     rules = [rule for rule in policy.request_rules if rule.names(url.host)]
-    if not rules or any(rule.allows(url, method) for rule in rules):
+    if not rules:
         return None
-    return HostDenied(
-        f"no request rule for {url.host} allows {method} on this path", reason=Reason.REQUEST_NOT_ALLOWED
-    )
+    for what, method in _methods(request):
+        if not any(rule.allows(url, method) for rule in rules):
+            return HostDenied(
+                f"no request rule for {url.host} allows {what} on this path",
+                reason=Reason.REQUEST_NOT_ALLOWED,
+            )
+    return None
+
+
+def _methods(request: Request) -> Iterator[tuple[str, str]]:
+    """Every method that a server may take the request for, and how to call it in a message.
+
+    Rails, Express, Laravel, ASP.NET and others heed these fields on a POST. To drop one would send a plain
+    POST, which nobody asked for.
+    """
+    yield request.method, request.method
+    for name, value in request.fields:
+        # A server behind CGI or WSGI cannot tell hyphens from underscores.
+        if name.lower().replace("_", "-") in METHOD_OVERRIDE_FIELDS:
+            yield f"the method that {name} asks for", value.upper()
 
 
 TARGET_RULES: Final = (
@@ -369,8 +390,12 @@ TARGET_RULES: Final = (
 """What is asked of every hop before DNS, in this order. `parse_url` has refused disguised hosts already."""
 
 
-def check_target(policy: Policy, url: URL, method: str) -> Denied | None:
+def check_target(policy: Policy, request: Request) -> Denied | None:
     """Refuse a target that no DNS answer could make acceptable.
+
+    Args:
+        policy: that decides.
+        request: as a hop would send it; of its fields only those count that ask for another method.
 
     Returns:
         The refusal of a list on trial (`Policy.report_only`), which is to be told and not raised.
@@ -380,7 +405,7 @@ def check_target(policy: Policy, url: URL, method: str) -> Denied | None:
     """
     reported = None
     for rule in TARGET_RULES:
-        refusal = rule.check(policy, url, method)
+        refusal = rule.check(policy, request)
         if refusal is None:
             continue
         if not rule.is_on_trial(policy):

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tidegate._policy.host import HostList
+from tidegate._policy.messages import Request
 from tidegate._policy.policy import Policy, check_target
 from tidegate._policy.url import parse_url
 from tidegate.errors import Denied
@@ -289,7 +290,7 @@ def _policy(config: WebRequestConfig) -> Policy:
 
 def _allows(policy: Policy, url: str, method: str) -> bool:
     try:
-        check_target(policy, parse_url(url), method)
+        check_target(policy, Request(method, parse_url(url), (), b""))
     except Denied:
         return False
     return True
