@@ -385,7 +385,8 @@ def test_a_stream_is_cancelled_while_it_is_read_from_asyncio(portal: Portal, ser
 
 
 LOST_STREAM = """
-import asyncio, threading, time, tidegate
+import asyncio, threading, tidegate
+from trio.testing import wait_all_tasks_blocked
 from tests.support.local_server import local_server
 from tidegate.portal import Portal
 
@@ -401,8 +402,7 @@ async def main(portal, server):
     task = asyncio.create_task(engine.stream(server.url("/bytes?size=3000000")).__aenter__())
     await asyncio.sleep(0)  # the call is on its way
     assert come.wait(10)  # this loop stands still until the stream is open, and until the call has ended
-    while portal._running()._calls:
-        time.sleep(0.001)
+    portal.run_sync(wait_all_tasks_blocked)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
@@ -443,8 +443,8 @@ def _interrupted(work: Callable[[], object], seconds: float) -> None:
     try:
         timer.start()
         work()
-        while True:
-            time.sleep(0.001)
+        timer.join()
+        raise AssertionError("nothing has interrupted this")
     except KeyboardInterrupt:
         timer.join()
     finally:

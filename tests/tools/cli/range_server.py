@@ -18,6 +18,8 @@ class RangeServer:
         url: of the file.
         fields: of every response.
         break_after: content bytes after which the connection is cut; None for never.
+        hold_after: content bytes after which nothing more comes until the client hangs up; None for never.
+        held: these bytes are on their way.
         ranges: what is done about a Range field: `honest`, `ignored`, `blind` (If-Range is not looked at),
             `none_left` (416) or `misplaced` (a range that nobody asked for).
         requests: the fields of every request, names in lower case.
@@ -27,6 +29,8 @@ class RangeServer:
     content: bytes = CONTENT
     fields: dict[str, str] = field(default_factory=lambda: {"ETag": '"one"'})
     break_after: int | None = None
+    hold_after: int | None = None
+    held: threading.Event = field(default_factory=threading.Event)
     ranges: str = "honest"
     requests: list[dict[str, str]] = field(default_factory=list)
 
@@ -59,7 +63,12 @@ def _handler(server: RangeServer) -> type[BaseHTTPRequestHandler]:
             for name, value in {**server.fields, **fields, "Content-Length": str(len(content))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content[: server.break_after])
+            if server.hold_after is not None:
+                self.wfile.write(content[: server.hold_after])
+                server.held.set()
+                self.rfile.read(1)
+            else:
+                self.wfile.write(content[: server.break_after])
             self.close_connection = True
 
         def log_message(self, *arguments: object) -> None:
