@@ -11,9 +11,10 @@ import trio
 import tidegate
 from tests.support.engines import AnyHost
 from tidegate.testing.memory import MemoryConnector, Peer, ReceivedRequest
+from tidegate_tools.dispatch import AuditEvent, dispatch
 from tidegate_tools.fetch import register_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
-from tidegate_tools.registry import AuditEvent, ToolContext, ToolRegistry, ToolResult, dispatch
+from tidegate_tools.registry import ToolContext, ToolRegistry, ToolResult
 
 PID = 7
 

@@ -26,9 +26,10 @@ from tests.support.fetch_tool import (
     redirect,
 )
 from tidegate.testing.memory import MemoryConnector, Peer, ReceivedRequest
+from tidegate_tools.dispatch import dispatch
 from tidegate_tools.fetch import make_fetch_tool, register_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
-from tidegate_tools.registry import ToolRegistry, dispatch
+from tidegate_tools.registry import ToolRegistry
 
 URL = "http://site.example/"
 KEYS = {"url", "status", "headers", "body", "encoding", "body_bytes", "truncated", "redirects", "duration_s"}

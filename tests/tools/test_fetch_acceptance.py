@@ -10,9 +10,10 @@ import trio
 from tests.support.fetch_tool import PID, Agent, Site, ToyKernel, Zone, redirect
 from tests.support.local_server import LocalServer, local_server
 from tidegate_tools import registry as registry_module
+from tidegate_tools.dispatch import dispatch
 from tidegate_tools.fetch import register_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
-from tidegate_tools.registry import ToolRegistry, dispatch
+from tidegate_tools.registry import ToolRegistry
 
 URL = "http://site.example/"
 

@@ -25,9 +25,10 @@ from tests.support.fetch_tool import (
     redirect,
 )
 from tidegate.testing.memory import MemoryConnector, Peer, ReceivedRequest
+from tidegate_tools.dispatch import dispatch
 from tidegate_tools.fetch import register_fetch_tool
 from tidegate_tools.fetch.shaping import tool_error
-from tidegate_tools.registry import ToolRegistry, dispatch
+from tidegate_tools.registry import ToolRegistry
 
 URL = "http://site.example/"
 

@@ -18,8 +18,9 @@ import tidegate
 from tests.support.fetch_tool import ToyKernel, Zone
 from tests.support.local_server import HOST, LocalServer, local_server
 from tidegate.portal import Portal, shared_portal
+from tidegate_tools.dispatch import dispatch
 from tidegate_tools.fetch import make_fetch_tool, make_foreign_fetch_tool, register_fetch_tool
-from tidegate_tools.registry import ToolContext, ToolRegistry, dispatch
+from tidegate_tools.registry import ToolContext, ToolRegistry
 
 # --- A kernel that knows nothing of ours ------------------------------------------------------------
 

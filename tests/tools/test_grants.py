@@ -2,14 +2,17 @@
 
 import pickle
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate._policy.host import HostList
-from tidegate_tools.grants import CapabilityDerivationError, Grants, GrantStore
+from tidegate_tools.grants import CapabilityDerivationError, Grants, GrantStore, net_grants_of
+from tidegate_tools.registry import ToolContext
 
 AGENT = 7
 
@@ -282,3 +285,28 @@ def test_a_parent_without_a_row_has_nothing_to_pass_on() -> None:
         store.derive("nobody", "child", Grants(["Fetch"]))
     store.derive("nobody", "child", Grants())
     assert not store.check_tool("child", "Fetch")
+
+
+# --- The question about hosts ------------------------------------------------------------------------
+
+
+async def test_the_question_of_a_tool() -> None:
+    """F-63: the store is asked about this agent; F-92: without a kernel there is no question."""
+    store = store_with(["Fetch"], ["a.example"])
+    authorize = net_grants_of(ToolContext(AGENT, SimpleNamespace(cap=store)))
+    assert authorize is not None
+    assert [await authorize(host) for host in ("a.example", "b.example")] == [True, False]
+    assert net_grants_of(ToolContext(AGENT)) is None
+
+
+async def test_a_store_may_be_async() -> None:
+    """RFC 0005 leaves that to the kernel."""
+
+    class Store:
+        async def check_net(self, pid: object, host: str) -> bool:
+            await trio.lowlevel.checkpoint()
+            return (pid, host) == (AGENT, "a.example")
+
+    authorize = net_grants_of(ToolContext(AGENT, SimpleNamespace(cap=Store())))
+    assert authorize is not None
+    assert [await authorize(host) for host in ("a.example", "b.example")] == [True, False]

@@ -22,6 +22,7 @@ from tests.support.telemetry import Sdk, open_sdk
 from tidegate.portal import Portal
 from tidegate.telemetry import AuditLog, HopObserver, HopRecord
 from tidegate.testing.memory import MemoryConnector, Peer
+from tidegate_tools.dispatch import dispatch
 from tidegate_tools.fetch import make_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
 from tidegate_tools.registry import (
@@ -32,7 +33,6 @@ from tidegate_tools.registry import (
     ToolRegistry,
     ToolResult,
     ToolSpec,
-    dispatch,
 )
 from tidegate_tools.telemetry import FaultDomain, ToolTelemetry, record_web_request
 from tidegate_tools.telemetry.web_request import ERRORS, REQUESTS
@@ -152,6 +152,28 @@ async def test_how_a_call_ended(
     assert span.events == ()
     [(attributes, count)] = sdk.values("tidegate.tool.calls")
     assert (attributes["tidegate.outcome"], count) == (outcome, 1)
+
+
+@pytest.mark.parametrize("spans", [True, False])
+async def test_the_duration_of_a_call(
+    spans: bool, sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    """Whoever makes the span, we are the ones who see every call."""
+    telemetry = ToolTelemetry(spans=spans, **sdk.providers)
+    tool = telemetry.observed(fetch_tool(nursery))
+    for url in ("http://a.example/", "http://a.example/", "http://10.0.0.1/"):
+        await tool.call({"url": url}, ToolContext())
+    with trio.move_on_after(3):
+        await tool.call({"url": "http://a.example/hold"}, ToolContext())
+    points = {
+        point.attributes.get("error.type"): point for point in sdk.points("gen_ai.execute_tool.duration")
+    }
+    assert {error: point.count for error, point in points.items()} == {None: 3, "private": 1}
+    for error, point in points.items():
+        facts = {"gen_ai.tool.name": "Fetch", **({"error.type": error} if error else {})}
+        assert dict(point.attributes) == facts
+        assert (point.explicit_bounds[0], point.explicit_bounds[-1]) == (0.01, 81.92)
+        assert point.sum >= 0
 
 
 async def test_a_cancelled_call_leaves_its_spans_unset(

@@ -39,8 +39,9 @@ from tidegate_tools.audit.lines import LogReader
 from tidegate_tools.audit.page import render_page
 from tidegate_tools.audit.suggest import as_yaml, suggest
 from tidegate_tools.audit.summary import summarise
+from tidegate_tools.dispatch import dispatch
 from tidegate_tools.fetch import make_fetch_tool
-from tidegate_tools.registry import ToolRegistry, dispatch
+from tidegate_tools.registry import ToolRegistry
 from tidegate_tools.telemetry import ToolTelemetry, record_web_request
 from tidegate_tools.web_request.config import WebRequestConfig
 from tidegate_tools.web_request.tool import create_web_request_tools

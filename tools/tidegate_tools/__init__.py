@@ -1,6 +1,7 @@
 """Agent tools on top of the tidegate engine: `Fetch`, `web_request`, and the ways in.
 
-    tidegate_tools.registry     ToolSpec, ToolResult, ToolRegistry, dispatch, the error classes
+    tidegate_tools.registry     ToolSpec, ToolResult, ToolRegistry, the error classes
+    tidegate_tools.dispatch     dispatch: a tool called by name, with its checks and its audit event
     tidegate_tools.grants       Grants, GrantStore
     tidegate_tools.fetch        the tool `Fetch`
     tidegate_tools.web_request  the tool `web_request`, its configuration, merge and secrets

@@ -6,10 +6,13 @@ The default is no: an agent without a row, a host that is no host, a pattern tha
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+from tidegate import Authorize
 from tidegate._policy.host import GrantPatterns
-from tidegate_tools.registry import quoted
+from tidegate.portal import in_caller
+from tidegate_tools.registry import Kernel, ToolContext, quoted
 
 # The grant of everything, of tools and of hosts alike. Only this very text lets a child be given anything.
 EVERYTHING = "*"
@@ -128,3 +131,15 @@ class GrantStore:
 
 def _not_held(held: Collection[str], wanted: Collection[str]) -> set[str]:
     return set() if EVERYTHING in held else set(wanted) - set(held)
+
+
+def net_grants_of(ctx: ToolContext) -> Authorize | None:
+    """The question that the engine asks on every hop before DNS (F-63, F-68); None without a kernel (F-92).
+
+    The engine takes only True for a yes, and an exception for a no.
+    """
+    return None if ctx.kernel is None else partial(_check_net, ctx.kernel, ctx.pid)
+
+
+async def _check_net(kernel: Kernel, pid: object, host: str) -> bool:
+    return await in_caller(kernel.cap.check_net, pid, host)

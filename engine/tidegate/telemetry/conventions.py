@@ -33,6 +33,7 @@ EXECUTE_TOOL: Final = "execute_tool"
 # Metrics.
 CLIENT_REQUEST_DURATION: Final = "http.client.request.duration"
 CLIENT_RESPONSE_BODY_SIZE: Final = "http.client.response.body.size"  # development
+GEN_AI_EXECUTE_TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
 CLIENT_ACTIVE_REQUESTS: Final = "http.client.active_requests"  # development
 
 DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)

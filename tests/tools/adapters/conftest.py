@@ -10,9 +10,10 @@ from tests.support.fetch_tool import PID, ToyKernel, system_tls
 from tests.support.local_server import HOST, LocalServer, local_server
 from tidegate.portal import Portal
 from tidegate_tools.adapters.calling import Caller
+from tidegate_tools.dispatch import AuditEvent
 from tidegate_tools.fetch import make_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
-from tidegate_tools.registry import AuditEvent, ToolContext, ToolSpec
+from tidegate_tools.registry import ToolContext, ToolSpec
 
 UNGRANTED = "http://elsewhere.example/"
 

@@ -1,19 +1,24 @@
 """How every adapter calls: grants, audit, cancellation, and what nobody foresaw."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from tests.support.fetch_tool import PID, ToyKernel
+from tests.support.fetch_tool import PID, ToyKernel, system_tls
 from tests.tools.adapters.conftest import UNGRANTED, Bench, grantless, is_echo
 from tidegate.portal import Portal
+from tidegate.telemetry import AuditLog
 from tidegate_tools.adapters.calling import Caller, call, call_sync, read_json, require
+from tidegate_tools.fetch import make_fetch_tool
 from tidegate_tools.registry import ToolContext, ToolInvalidArgs, ToolResult, ToolSpec
+from tidegate_tools.telemetry import ToolTelemetry
 
 Way = Callable[[ToolSpec, Any, Caller], ToolResult]
 
@@ -48,6 +53,28 @@ def test_a_fetch_by_each_way(way: Way, bench: Bench) -> None:
     assert result.ok
     assert is_echo(result.value)
     assert [(event.pid, event.payload["ok"]) for event in bench.events] == [(PID, True)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_telemetry_knows_the_call_by_each_way(way: Way, bench: Bench, tmp_path: Path) -> None:
+    """One line a call, with its reason and its host, also where the audit is called in another thread."""
+    with AuditLog.to_file(tmp_path / "log") as log:
+        telemetry = ToolTelemetry(audit=log)
+        spec = telemetry.observed(make_fetch_tool(observer=log.observer(), tls=system_tls()))
+        caller = replace(bench.caller, audit=telemetry.record)
+        for args in ({"url": UNGRANTED}, {"url": UNGRANTED}, "no object"):
+            way(spec, args, caller)
+        way(spec, {"url": UNGRANTED}, replace(grantless(bench), audit=telemetry.record))
+    lines = [json.loads(line) for line in (tmp_path / "log").read_bytes().splitlines()]
+    calls = [line for line in lines if line["event"] == "call"]
+    told = [(line["error"], line.get("reason"), line.get("host")) for line in calls]
+    assert told == [
+        ("net_denied", "not_granted", "elsewhere.example"),
+        ("net_denied", "not_granted", "elsewhere.example"),
+        ("invalid_args", None, None),
+        ("permission_denied", None, None),
+    ]
+    assert [("duration" in line, line["agent"]) for line in calls] == [(True, PID)] * 2 + [(False, PID)] * 2
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -56,6 +56,22 @@ def test_json(command: Command):
     assert unasked["passed"] is None
 
 
+def test_a_list_on_trial(command: Command, tmp_path):
+    """What it would refuse passes, and is told."""
+    path = tmp_path / "policy.yaml"
+    path.write_text("hosts: [other.example]\nreport_only: true\n")
+    told = command("check", "http://origin.example/", "--policy", path, "--json").json
+    assert told["allowed"]
+    by_name = {check["name"]: check for check in told["checks"]}
+    assert (by_name["host list"]["passed"], by_name["host list"]["reported"]) == (True, "not_in_allowlist")
+    assert {check["reported"] for name, check in by_name.items() if name != "host list"} == {None}
+    lines = command("check", "http://origin.example/", "--policy", path).out.decode().splitlines()
+    [line] = [line for line in lines if line.startswith("  host list ")]
+    assert line.split()[2] == "reports"
+    allowed = command("check", "http://other.example/", "--policy", path, "--json").json
+    assert {check["reported"] for check in allowed["checks"]} == {None}
+
+
 def test_the_method_counts(command: Command, tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("request_rules: [{host: origin.example, methods: [GET]}]\n")

@@ -223,6 +223,28 @@ def test_robots(site: Site, options: tuple[str, ...], robots: tuple[int, bytes],
     anyio.run(run, backend="trio")
 
 
+@pytest.mark.parametrize(
+    ("options", "allowed"), [((), False), (("--ignore-robots-txt",), True)], ids=["asked", "ignored"]
+)
+def test_robots_of_a_redirect(site: Site, options: tuple[str, ...], allowed: bool) -> None:
+    """What robots.txt forbids is not reached by way of a redirect either; a user's prompt does reach it."""
+    hidden = site.url("/not-for-tidegate")
+
+    async def run() -> None:
+        async with Client(parameters(site, *options)) as client:
+            assert "# Tides" in await text_of(client, url=site.url(f"/to?{site.url('/article')}"))
+            result = await client.call_tool("fetch", {"url": site.url(f"/to?{hidden}")})
+            assert result.is_error is not allowed
+            assert ("/not-for-tidegate" in site.paths) is allowed
+            if not allowed:
+                assert hidden in result.structured_content["message"]
+                assert "--ignore-robots-txt" in result.structured_content["how_to_allow"]
+            answer = await client.get_prompt("fetch", {"url": site.url(f"/to?{hidden}")})
+            assert answer.messages[0].content.text.endswith(":\nno")
+
+    anyio.run(run, backend="trio")
+
+
 def test_a_page_past_the_cap_says_so(site: Site) -> None:
     async def run() -> None:
         async with Client(parameters(site)) as client:

@@ -11,7 +11,8 @@ import tidegate_tools.web_request
 from tests.support.engines import AnyHost
 from tests.support.fetch_tool import Site, answer
 from tests.tools.web_request.agents import URL, Certificates, Certified, strict_json
-from tidegate_tools.registry import ToolContext, dispatch
+from tidegate_tools.dispatch import dispatch
+from tidegate_tools.registry import ToolContext
 from tidegate_tools.web_request.capabilities import AgentCapabilities, build_capabilities, startup_summary
 from tidegate_tools.web_request.config import WebRequestConfig
 from tidegate_tools.web_request.merge import ResolvedAgent

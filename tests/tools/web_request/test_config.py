@@ -44,6 +44,7 @@ def test_every_field_may_be_left_out() -> None:
     assert config.allowed_hosts is None
     assert config.require_https is True
     assert config.allow_agent_override is True
+    assert config.report_only is False
     assert (config.timeout_seconds, config.max_response_bytes, config.max_request_bytes) == (None, None, None)
     assert (config.auth, config.private_ranges, config.max_redirects) == (None, (), None)
 
@@ -78,8 +79,14 @@ def test_unknown_keys_are_refused(key: str) -> None:
 
 
 def test_an_agent_has_no_operator_fields() -> None:
-    """D-12: exceptions to the floor, whom to trust and whom to ask are never an agent's."""
-    assert sorted(OPERATOR_FIELDS) == ["allow_agent_override", "ca_file", "nameservers", "private_ranges"]
+    """D-12: exceptions to the floor, whom to trust and whom to ask are never an agent's, nor is a trial."""
+    assert sorted(OPERATOR_FIELDS) == [
+        "allow_agent_override",
+        "ca_file",
+        "nameservers",
+        "private_ranges",
+        "report_only",
+    ]
     assert OPERATOR_FIELDS.isdisjoint(WebRequestAgentOverride.model_fields)
 
 

@@ -252,6 +252,7 @@ FLOOR_FIELDS = {
     "max_redirects": 10,
     "auth": [{"host": "169.254.169.254", "headers": {"Metadata": {"env": "SECRET"}}}],
     "request_rules": [{"host": "169.254.169.254"}],
+    "report_only": True,
     "allow_agent_override": True,
     "nameservers": ["169.254.169.253"],
     "private_ranges": [{"cidr": "0.0.0.0/0", "hosts": ["169.254.169.254", HOST]}],
@@ -301,7 +302,9 @@ async def test_a_private_range_and_its_hosts(agent: MakeAgent) -> None:
 
 def test_an_agent_has_no_say_in_the_floor() -> None:
     """W-49, D-12: exceptions are the operator's; the object of an agent has no such field."""
-    assert {"private_ranges", "nameservers", "ca_file", "allow_agent_override"} == OPERATOR_FIELDS
+    assert {
+        "private_ranges", "nameservers", "ca_file", "report_only", "allow_agent_override",
+    } == OPERATOR_FIELDS  # fmt: skip
     for name in OPERATOR_FIELDS:
         with pytest.raises(ValueError, match="Extra inputs"):
             WebRequestAgentOverride.model_validate({name: FLOOR_FIELDS.get(name, "x")})

@@ -32,7 +32,8 @@ from tests.tools.web_request.agents import Certificates, Certified
 from tidegate.testing.memory import Peer, ReceivedRequest
 from tidegate.testing.observer import RecordingObserver
 from tidegate_tools.cli import main
-from tidegate_tools.registry import ToolContext, dispatch
+from tidegate_tools.dispatch import dispatch
+from tidegate_tools.registry import ToolContext
 from tidegate_tools.web_request.records import CallRecord
 from tidegate_tools.web_request.references import KeyVaultSecret, ManagedIdentity
 from tidegate_tools.web_request.runtime import Runtime, load_runtime

@@ -19,11 +19,12 @@ from tests.tools.web_request.agents import HOST, URL, Agent, Certificates, Certi
 from tests.tools.web_request.conftest import MakeAgent
 from tidegate import Reason
 from tidegate._policy import messages
+from tidegate.telemetry import Outcome
 from tidegate.testing.memory import Peer, ReceivedRequest
 from tidegate.testing.observer import RecordingObserver
 from tidegate_tools.registry import ToolContext, ToolSpec
 from tidegate_tools.web_request.config import WebRequestConfig
-from tidegate_tools.web_request.failures import Outcome, failure_of
+from tidegate_tools.web_request.failures import failure_of
 from tidegate_tools.web_request.parameters import METHODS, PARAMETERS
 from tidegate_tools.web_request.records import CallRecord
 from tidegate_tools.web_request.tool import create_web_request_tools

@@ -6,6 +6,7 @@ cancels in asyncio gets asyncio's own cancellation, once the call has cleaned up
 
 import json
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -15,8 +16,8 @@ import trio
 
 from tidegate import EngineClosed
 from tidegate.portal import Portal, in_caller, shared_portal
+from tidegate_tools.dispatch import AuditEvent, dispatch
 from tidegate_tools.registry import (
-    AuditEvent,
     Kernel,
     ToolContext,
     ToolErrorInfo,
@@ -25,7 +26,6 @@ from tidegate_tools.registry import (
     ToolRegistry,
     ToolResult,
     ToolSpec,
-    dispatch,
 )
 
 
@@ -150,7 +150,8 @@ async def _answer(spec: ToolSpec, args: object, caller: Caller) -> ToolResult:
 
 
 def _audit_of_caller(audit: Callable[[AuditEvent], object] | None) -> Callable[[AuditEvent], object] | None:
-    return None if audit is None else lambda event: in_caller(audit, event)
+    # In the context over here, where telemetry keeps what it knows of the call.
+    return None if audit is None else lambda event: in_caller(copy_context().run, audit, event)
 
 
 @dataclass(frozen=True, slots=True)

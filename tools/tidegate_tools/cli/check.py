@@ -80,6 +80,7 @@ def _facts(verdict: Verdict, code: ExitCode) -> dict[str, Any]:
                 "detail": check.detail,
                 "setting": _setting(check),
                 "how_to_allow": _allow(check, verdict),
+                "reported": check.reported,
             }
             for check in verdict.checks
         ],
@@ -89,11 +90,15 @@ def _facts(verdict: Verdict, code: ExitCode) -> dict[str, Any]:
 _WORDS: Final = {True: "passes", False: "REFUSES", None: "-"}
 
 
+def _word(check: Check) -> str:
+    return "reports" if check.reported is not None else _WORDS[check.passed]
+
+
 def _lines(verdict: Verdict, url: str) -> Iterator[str]:
     yield f"{url}: {'allowed' if verdict.allowed else f'refused ({verdict.reason})'}"
     for check in verdict.checks:
-        verdict_word, detail = _WORDS[check.passed], check.detail.rstrip(".")
-        yield f"  {check.name:<11} {verdict_word:<8} {detail} [{_setting(check) or '-'}]"
+        detail = check.detail.rstrip(".")
+        yield f"  {check.name:<11} {_word(check):<8} {detail} [{_setting(check) or '-'}]"
         if check.reason in REFUSALS and (ending := way_out(check.reason, _allow(check, verdict))):
             yield f"  {'':<20} {ending}"
     if verdict.addresses:

@@ -1,11 +1,15 @@
 """Configurations of `web_request` for commands: loaded, or refused in the words of the command."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_tools.cli.exits import CommandError, UsageError
 
 if TYPE_CHECKING:
+    from tidegate_tools.cli.operator_options import OperatorOptions
+    from tidegate_tools.cli.watch import Watch
+    from tidegate_tools.web_request.capabilities import AgentCapabilities
     from tidegate_tools.web_request.merge import ResolvedAgent
     from tidegate_tools.web_request.mistakes import Mistake
     from tidegate_tools.web_request.project import Project
@@ -88,3 +92,39 @@ def agent_in(project: "Project | None", name: str | None) -> "ResolvedAgent":
         known = f"; there are {', '.join(agents)}" if agents else "; there are none"
         raise UsageError(f"there is no agent {name!r}{known}.{did_you_mean(name, agents)}".rstrip("."))
     return agents[name]
+
+
+def capabilities_of(
+    config: str | None, name: str | None, options: "OperatorOptions", watch: "Watch"
+) -> "AgentCapabilities":
+    """An agent with `web_request` in its hands, watched. Of the operator's options it takes --resolve alone.
+
+    Args:
+        config: folder or file of the configuration; None for the defaults.
+        name: of the agent; see `agent_in`.
+        options: the operator's.
+        watch: what tells of its calls.
+
+    Raises:
+        CommandError: the tool is off for this agent, cannot be built, or lacks the extra `config`.
+        UsageError: there is no such agent, or the configuration holds mistakes.
+    """
+    require_extra()
+    from tidegate_tools.telemetry import record_web_request
+    from tidegate_tools.web_request.capabilities import build_capabilities
+    from tidegate_tools.web_request.tool import BuildError, policy_of
+
+    agent = agent_in(load(config) if config is not None else None, name)
+    if agent.web_request_config is None or not agent.web_request_enabled:
+        raise CommandError(f"web_request is off here: {agent.decided_by['web_request']}", reason="tool_off")
+    policy = policy_of(agent.web_request_config, bad_ports_refused=agent.bad_ports_refused)
+    try:
+        built = build_capabilities(
+            agent,
+            resolver=options.prepare().resolver if options.resolve else None,
+            observer=watch.observer(policy),
+            record=record_web_request,
+        )
+    except BuildError as error:
+        raise CommandError(str(error), reason="build_failed") from None
+    return replace(built, web_request_tools=tuple(map(watch.observed, built)))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import trio
 
-from tidegate import Hop, Limits, ResponseStream, TCPConnector, Timings, open_engine
+from tidegate import Hop, Limits, Observer, ResponseStream, TCPConnector, Timings, open_engine
 from tidegate_tools.cli.download import Saving, Target, open_saving, prepare_target
 from tidegate_tools.cli.exits import CommandError, ExitCode, OutputClosed, UsageError, code_of_status
 from tidegate_tools.cli.failures import failure_of, report, write_json
@@ -18,14 +18,13 @@ from tidegate_tools.cli.page_text import (
     is_unconverted,
     open_page_converter,
     page_facts,
-    whole_response,
     write_page,
 )
 from tidegate_tools.cli.request_options import MAX_CONTENT, RequestOptions
 from tidegate_tools.cli.terminal import Notes, complain, output_is_terminal, say
-from tidegate_tools.cli.trace import Narrator, Observers, Record, TellingConnector, TellingResolver
+from tidegate_tools.cli.trace import Narrator, Record, TellingConnector, TellingResolver
 from tidegate_tools.cli.waterfall import waterfall
-from tidegate_tools.pages import Format, PageConverter, PageText
+from tidegate_tools.pages import Format, Page, PageConverter, PageText
 
 REDIRECTS: Final = 10
 """How many `-L` follows. Browsers take 20, the Fetch standard's figure; nobody honest needs ten."""
@@ -154,6 +153,13 @@ class _Fetch:
         # As HTTPie does: the length is known then, and a part can be resumed.
         return [*fields, ("Accept-Encoding", "identity")]
 
+    def _observer(self, narrator: Narrator | None) -> Observer:
+        if narrator is None:
+            return self._record
+        from tidegate.telemetry import Observers  # few runs are verbose
+
+        return Observers(self._record, narrator)
+
     async def _transfer(
         self,
         operator: Operator,
@@ -171,7 +177,7 @@ class _Fetch:
                 if narrator
                 else operator.resolver,
                 connector=TellingConnector(TCPConnector(), narrator.on_connected) if narrator else None,
-                observer=Observers(self._record, narrator) if narrator else self._record,
+                observer=self._observer(narrator),
                 tls=operator.tls,
             ) as engine,
         ):
@@ -219,7 +225,7 @@ class _Fetch:
             write_head(response)
         kept = KeptOutput()
         await self._read(response, kept)
-        whole = whole_response(response, kept.content, self._record)
+        whole = Page.of(response, kept.content)
         self._page = await convert_page(converter, whole, self._options.page_format)
         self._tell_page(self._page)
         if self._page.truncated and whole.complete:

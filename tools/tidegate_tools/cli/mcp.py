@@ -1,20 +1,33 @@
 """`tidegate mcp`: the MCP server, over standard input and output or over HTTP."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import click
 import trio
 
-from tidegate_tools.cli.configuration import agent_in, load, require_extra
+from tidegate import Observer, Policy, Resolver
+from tidegate_tools.cli.configuration import capabilities_of
 from tidegate_tools.cli.exits import CommandError, ExitCode, UsageError
 from tidegate_tools.cli.operator_options import Operator, OperatorOptions, operator_options
 from tidegate_tools.cli.terminal import say
+from tidegate_tools.cli.watch import Watch, audit_option, open_watch
 
 if TYPE_CHECKING:
     from tidegate_tools.mcp import PageOptions, PageTool, ServedTool
-    from tidegate_tools.registry import ToolSpec
+    from tidegate_tools.web_request.capabilities import AgentCapabilities
+
+
+class _EngineOptions(TypedDict):
+    """What the engines of `fetch` and of `Fetch` are opened with."""
+
+    policy: Policy
+    resolver: Resolver
+    tls: SSLContext
+    observer: Observer
+
 
 TOOLS: Final = ("fetch", "Fetch", "web_request")
 
@@ -47,9 +60,16 @@ TOOLS: Final = ("fetch", "Fetch", "web_request")
 @click.option(
     "--max-tokens", type=click.IntRange(1000), default=25_000, metavar="N", help="Of one result [25000]."
 )
+@audit_option
 @operator_options
 @click.help_option("-h", "--help")
-def command(http: str | None, allowed_hosts: Sequence[str], names: Sequence[str], **options: Any) -> int:
+def command(
+    http: str | None,
+    allowed_hosts: Sequence[str],
+    names: Sequence[str],
+    audit: str | None,
+    **options: Any,
+) -> int:
     """Serve tools to an MCP host over stdin and stdout: fetch gives pages as markdown, part by part.
 
     Over HTTP there is no authentication; beyond loopback it needs --allowed-host.
@@ -58,11 +78,13 @@ def command(http: str | None, allowed_hosts: Sequence[str], names: Sequence[str]
     address = _address(http, allowed_hosts) if http is not None else None
     if address is None and allowed_hosts:
         raise UsageError("--allowed-host is for --http")
-    served = _Served.prepare(tuple(dict.fromkeys(names)), options)
-    try:
-        trio.run(_serve, served, address)
-    except OSError as error:
-        raise CommandError(f"{http} cannot be listened at: {error.strerror}") from None
+    # The SDK makes a span of its own around each call.
+    with open_watch(audit, spans=False) as watch:
+        served = _Served.prepare(tuple(dict.fromkeys(names)), options, watch)
+        try:
+            trio.run(_serve, served, address)
+        except OSError as error:
+            raise CommandError(f"{http} cannot be listened at: {error.strerror}") from None
     return ExitCode.DONE
 
 
@@ -111,11 +133,12 @@ class _Served:
 
     names: tuple[str, ...]
     operator: Operator
-    web_request: "ToolSpec | None"
+    web_request: "AgentCapabilities | None"
     pages: "PageOptions"
+    watch: Watch
 
     @classmethod
-    def prepare(cls, names: tuple[str, ...], options: dict[str, Any]) -> "_Served":
+    def prepare(cls, names: tuple[str, ...], options: dict[str, Any], watch: Watch) -> "_Served":
         from tidegate_tools.mcp import PageOptions
 
         config, agent = options.pop("config"), options.pop("agent")
@@ -131,64 +154,46 @@ class _Served:
             raise UsageError("--config and --agent are for --tool web_request")
         if names == ("web_request",):
             _refuse_policy(operator_options)
-        built = _web_request(operator_options, operator, config, agent) if "web_request" in names else None
-        return cls(names, operator, built, pages)
+        built = capabilities_of(config, agent, operator_options, watch) if "web_request" in names else None
+        return cls(names, operator, built, pages, watch)
 
     def tools(self, page_tool: "PageTool | None") -> "list[ServedTool]":
         from tidegate_tools.mcp import serve_tool
 
-        served = [page_tool.served] if page_tool is not None else []
+        served = []
+        if page_tool is not None:
+            served.append(replace(page_tool.served, spec=self.watch.observed(page_tool.served.spec)))
         if "Fetch" in self.names:
             from tidegate_tools.fetch import make_fetch_tool
 
-            operator = self.operator
-            spec = make_fetch_tool(policy=operator.policy, resolver=operator.resolver, tls=operator.tls)
+            spec = self.watch.observed(make_fetch_tool(**self.engine_options()))
             served.append(serve_tool(spec, self.pages.max_tokens))
-        if self.web_request is not None:
-            served.append(serve_tool(self.web_request, self.pages.max_tokens))
+        served.extend(serve_tool(tool, self.pages.max_tokens) for tool in self.web_request or ())
         return served
+
+    def engine_options(self) -> _EngineOptions:
+        operator = self.operator
+        return {
+            "policy": operator.policy,
+            "resolver": operator.resolver,
+            "tls": operator.tls,
+            "observer": self.watch.observer(operator.policy),
+        }
 
 
 def _refuse_policy(options: OperatorOptions) -> None:
-    given = {
-        "--policy": options.policy_file,
-        "--allow-private": options.allow_private,
-        "--ca": options.ca_file,
-        "--nameserver": options.nameservers,
-    }
-    for option, value in given.items():
+    for option, value in options.of_policy.items():
         if value:
             raise UsageError(f"{option} is for fetch and Fetch; web_request goes by its configuration")
-
-
-def _web_request(
-    options: OperatorOptions, operator: Operator, config: str | None, name: str | None
-) -> "ToolSpec":
-    """Its policy is its configuration's; of the operator's options it takes --resolve alone."""
-    require_extra()
-    from tidegate_tools.web_request.capabilities import build_capabilities
-    from tidegate_tools.web_request.tool import BuildError
-
-    agent = agent_in(load(config) if config is not None else None, name)
-    if not agent.web_request_enabled:
-        raise CommandError(f"web_request is off here: {agent.decided_by['web_request']}", reason="tool_off")
-    try:
-        [tool] = build_capabilities(agent, resolver=operator.resolver if options.resolve else None)
-    except BuildError as error:
-        raise CommandError(str(error), reason="build_failed") from None
-    return tool
 
 
 async def _serve(served: _Served, address: _Address | None) -> None:
     from tidegate_tools.mcp import open_page_tool
 
-    operator = served.operator
     if "fetch" not in served.names:
         await _run(served, None, address)
         return
-    async with open_page_tool(
-        operator.policy, resolver=operator.resolver, tls=operator.tls, options=served.pages
-    ) as page_tool:
+    async with open_page_tool(**served.engine_options(), options=served.pages) as page_tool:
         await _run(served, page_tool, address)
 
 

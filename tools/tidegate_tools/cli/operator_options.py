@@ -73,6 +73,16 @@ class OperatorOptions:
     nameservers: Sequence[str]
     resolve: Sequence[str]
 
+    @property
+    def of_policy(self) -> Mapping[str, object]:
+        """Those that say what may be reached, and how: `web_request` has that from its configuration."""
+        return {
+            "--policy": self.policy_file,
+            "--allow-private": self.allow_private,
+            "--ca": self.ca_file,
+            "--nameserver": self.nameservers,
+        }
+
     def prepare(self) -> "Operator":
         """Read and check everything.
 

@@ -4,12 +4,10 @@ import sys
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
-from tidegate import Response, ResponseStream
 from tidegate_tools.cli.exits import CommandError
 from tidegate_tools.cli.outputs import is_coded
 from tidegate_tools.cli.terminal import is_terminal, visible_text, write_output, write_text
-from tidegate_tools.cli.trace import Record
-from tidegate_tools.pages import Format, PageConverter, PageText, open_converter
+from tidegate_tools.pages import Format, Page, PageConverter, PageText, open_converter
 
 FORMATS: Final[tuple[Format, ...]] = ("raw", "text", "markdown")
 """What `--format` takes. `raw` is content as it came, and needs no converter."""
@@ -24,33 +22,7 @@ def open_page_converter(wanted: Format) -> AbstractAsyncContextManager[PageConve
     return nullcontext() if wanted == "raw" else open_converter()
 
 
-def whole_response(response: ResponseStream, content: bytes, record: Record) -> Response:
-    """The value that a converter takes, of a response that has been read to its end.
-
-    Args:
-        response: the response.
-        content: as much of its content as was kept.
-        record: of the fetch.
-    """
-    return Response(
-        status=response.status,
-        reason_phrase=response.reason_phrase,
-        http_version=response.http_version,
-        url=response.url,
-        headers=response.headers,
-        content=content,
-        trailers=response.trailers,
-        truncated=response.truncated,
-        complete=response.complete,
-        codings=response.codings,
-        oddities=(),
-        wire_bytes=record.wire_bytes,
-        hops=response.hops,
-        duration=record.duration or 0.0,
-    )
-
-
-async def convert_page(converter: PageConverter, response: Response, wanted: Format) -> PageText:
+async def convert_page(converter: PageConverter, response: Page, wanted: Format) -> PageText:
     """The text of a page.
 
     Args:

@@ -11,11 +11,12 @@ import trio
 
 from tidegate import Reason
 from tidegate._policy.content import parse_json
-from tidegate_tools.cli.configuration import agent_in, load, require_extra
-from tidegate_tools.cli.exits import CommandError, ExitCode, UsageError
+from tidegate_tools.cli.configuration import capabilities_of
+from tidegate_tools.cli.exits import ExitCode, UsageError
 from tidegate_tools.cli.failures import code_of_reason, write_json
 from tidegate_tools.cli.operator_options import OperatorOptions, operator_options
 from tidegate_tools.cli.terminal import complain
+from tidegate_tools.cli.watch import Watch, audit_option, open_watch
 from tidegate_tools.registry import Kernel, ToolContext, ToolErrorInfo, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,10 +31,17 @@ TOOLS: Final = ("Fetch", "web_request")
 @click.option("--config", metavar="PATH", help="web_request: folder or file of the configuration.")
 @click.option("--agent", metavar="NAME", help="web_request: the agent that asks [one without settings].")
 @click.option("--grant", "grants", metavar="HOST", multiple=True, help="Fetch: grant HOST; '*' is all hosts.")
+@audit_option
 @operator_options
 @click.help_option("-h", "--help")
 def command(
-    name: str, arguments: str, config: str | None, agent: str | None, grants: Sequence[str], **operator: Any
+    name: str,
+    arguments: str,
+    config: str | None,
+    agent: str | None,
+    grants: Sequence[str],
+    audit: str | None,
+    **operator: Any,
 ) -> int:
     """Call the tool NAME with the arguments JSON ('-' reads them from stdin), and print what an agent gets.
 
@@ -49,11 +57,14 @@ def command(
     options = OperatorOptions(**operator)
     if name == "Fetch":
         _refuse_options("web_request", {"--config": config, "--agent": agent})
-        prepared = _fetch(options, grants)
     else:
-        _refuse_options("Fetch", {"--grant": grants, **_of_policy(options)})
-        prepared = _web_request(options, config, agent)
-    return _call(prepared, given)
+        _refuse_options("Fetch", {"--grant": grants, **options.of_policy})
+    with open_watch(audit) as watch:
+        if name == "Fetch":
+            prepared = _fetch(options, grants, watch)
+        else:
+            prepared = _web_request(options, config, agent, watch)
+        return _call(prepared, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +91,6 @@ def _refuse_options(tool: str, options: Mapping[str, object]) -> None:
             raise UsageError(f"{option} is for {tool}")
 
 
-def _of_policy(options: OperatorOptions) -> dict[str, object]:
-    """The options whose say `web_request` has from its configuration."""
-    return {
-        "--policy": options.policy_file,
-        "--allow-private": options.allow_private,
-        "--ca": options.ca_file,
-        "--nameserver": options.nameservers,
-    }
-
-
 # Fetch ----------------------------------------------------------------------------------------------------
 
 
@@ -100,35 +101,30 @@ class _Shell:
     cap: Any
 
 
-def _fetch(options: OperatorOptions, grants: Sequence[str]) -> _Prepared:
+def _fetch(options: OperatorOptions, grants: Sequence[str], watch: Watch) -> _Prepared:
     from tidegate_tools.fetch import make_fetch_tool
     from tidegate_tools.grants import Grants, GrantStore
 
     operator = options.prepare()
     store = GrantStore()
     store.grant("shell", Grants(["Fetch"], grants))
-    tool = make_fetch_tool(policy=operator.policy, resolver=operator.resolver, tls=operator.tls)
+    tool = make_fetch_tool(
+        policy=operator.policy,
+        resolver=operator.resolver,
+        tls=operator.tls,
+        observer=watch.observer(operator.policy),
+    )
     kernel: Kernel = _Shell(store)
-    return _Prepared(tool, ToolContext(pid="shell", kernel=kernel))
+    return _Prepared(watch.observed(tool), ToolContext(pid="shell", kernel=kernel))
 
 
 # web_request ----------------------------------------------------------------------------------------------
 
 
-def _web_request(options: OperatorOptions, config: str | None, name: str | None) -> _Prepared:
-    require_extra()
-    from tidegate_tools.web_request.capabilities import build_capabilities
-    from tidegate_tools.web_request.tool import BuildError
-
-    agent = agent_in(load(config) if config is not None else None, name)
-    if not agent.web_request_enabled:
-        raise CommandError(f"web_request is off here: {agent.decided_by['web_request']}", reason="tool_off")
-    resolver = options.prepare().resolver if options.resolve else None
-    try:
-        [tool] = build_capabilities(agent, resolver=resolver)
-    except BuildError as error:
-        raise CommandError(str(error), reason="build_failed") from None
-    return _Prepared(tool, ToolContext(pid=agent.name or None))
+def _web_request(options: OperatorOptions, config: str | None, name: str | None, watch: Watch) -> _Prepared:
+    agent = capabilities_of(config, name, options, watch)
+    [tool] = agent.web_request_tools
+    return _Prepared(tool, ToolContext(pid=agent.agent or None))
 
 
 # The call -------------------------------------------------------------------------------------------------

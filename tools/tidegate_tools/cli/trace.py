@@ -14,7 +14,6 @@ from tidegate import (
     Hop,
     HopFinished,
     HopStarted,
-    Observer,
     Phase,
     PhaseFailed,
     PhaseFinished,
@@ -89,18 +88,6 @@ class Record:
                 failed=isinstance(event, PhaseFailed),
             )
         )
-
-
-class Observers:
-    """Several observers as one."""
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = observers
-
-    def on_event(self, event: Event) -> None:
-        """See `tidegate.Observer`."""
-        for observer in self._observers:
-            observer.on_event(event)
 
 
 _MEANING: Final = {

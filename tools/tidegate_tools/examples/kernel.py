@@ -1,17 +1,16 @@
-"""A small complete kernel on trio: agents with grants of their own, a supervisor, tools, an audit log.
+"""A small complete kernel on trio: agents with grants of their own, a supervisor, tools, telemetry.
 
     python -m tidegate_tools.examples.kernel
 
 Two agents run. The reader may reach `docs.example`, and is denied what it was not granted. The watcher
-listens to a feed that never ends, until the supervisor cancels it in mid-fetch. At the end stands the audit
-log.
+listens to a feed that never ends, until the supervisor cancels it in mid-fetch. What went out, and what was
+refused, stands in the audit log on standard error; `main` is where telemetry is switched on.
 
 Both tools are registered; `web_request` needs the extra `config`. The internet is in memory, so this runs
 anywhere; without `connector` and `resolver` it is the real one.
 """
 
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -19,10 +18,13 @@ from typing import Any, TypeAlias
 import trio
 
 from tidegate import StaticResolver
+from tidegate.telemetry import AuditLog
 from tidegate.testing.memory import MemoryConnector, Peer
-from tidegate_tools.fetch import register_fetch_tool
+from tidegate_tools.dispatch import AuditEvent, dispatch
+from tidegate_tools.fetch import make_fetch_tool
 from tidegate_tools.grants import Grants, GrantStore
-from tidegate_tools.registry import AuditEvent, ToolRegistry, dispatch
+from tidegate_tools.registry import ToolRegistry
+from tidegate_tools.telemetry import ToolTelemetry, record_web_request
 from tidegate_tools.web_request.config import WebRequestConfig
 from tidegate_tools.web_request.tool import create_web_request_tools
 
@@ -35,18 +37,24 @@ Agent: TypeAlias = Callable[[Call], Awaitable[None]]
 class Kernel:
     """Agents as tasks of one nursery, each in a scope of its own; to cancel it cancels its calls.
 
+    Args:
+        registry: the tools.
+        nursery: of the agents.
+        audit: told of each call once.
+
     Attributes:
         cap: the capability store, which `dispatch` and the tools ask.
-        log: the audit log, one event a call.
         chunks: what the agents' calls stream, with the agent it is for.
     """
 
-    def __init__(self, registry: ToolRegistry, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, registry: ToolRegistry, nursery: trio.Nursery, audit: Callable[[AuditEvent], object]
+    ) -> None:
         self.cap = GrantStore()
-        self.log: list[AuditEvent] = []
         self._send_chunk, self.chunks = trio.open_memory_channel[tuple[str, str]](16)
         self._registry = registry
         self._nursery = nursery
+        self._audit = audit
         self._scopes: dict[str, trio.CancelScope] = {}
 
     def spawn(self, pid: str, grants: Grants, agent: Agent) -> None:
@@ -69,7 +77,7 @@ class Kernel:
 
         message = {"tool": tool, "args": args}
         return await dispatch(
-            message, self._registry, pid=pid, kernel=self, audit=self.log.append, on_chunk=pass_on
+            message, self._registry, pid=pid, kernel=self, audit=self._audit, on_chunk=pass_on
         )
 
 
@@ -104,26 +112,34 @@ async def internet(peer: Peer) -> None:
         await peer.until_closed()
 
 
-async def main() -> tuple[list[str], list[AuditEvent]]:
-    """Run it all; what the reader got, and the audit log."""
+async def main(log: AuditLog) -> list[str]:
+    """Run it all; what the reader got."""
+    # Without `log` no lines; with a provider of OpenTelemetry (extra `otel`) spans and metrics as well.
+    telemetry = ToolTelemetry(audit=log)
+    observer = log.observer()
     async with trio.open_nursery() as peers:
         names = ("docs.example", "intranet.example", "live.feeds.example")
         resolver = StaticResolver({name: ["93.184.216.34"] for name in names})
         connector = MemoryConnector(peers, internet)
-        registry = ToolRegistry()  # nothing is in it that nobody asked for
-        register_fetch_tool(registry, connector=connector, resolver=resolver)
+        fetch = make_fetch_tool(connector=connector, resolver=resolver, observer=observer)
         # By default https alone; this internet has no certificates.
-        config = WebRequestConfig(require_https=False)
-        for tool in create_web_request_tools(config, connector=connector, resolver=resolver):
-            registry.register(tool)
+        web_request = create_web_request_tools(
+            WebRequestConfig(require_https=False),
+            connector=connector,
+            resolver=resolver,
+            observer=observer,
+            record=record_web_request,
+        )
+        registry = ToolRegistry()  # nothing is in it that nobody asked for
+        for tool in (fetch, *web_request):
+            registry.register(telemetry.observed(tool))
 
         async with trio.open_nursery() as agents:
-            kernel = Kernel(registry, agents)
-            read = await supervise(kernel)
+            read = await supervise(Kernel(registry, agents, audit=telemetry.record))
         peers.cancel_scope.cancel()
-    return read, kernel.log
+    return read
 
 
 if __name__ == "__main__":
-    for event in trio.run(main)[1]:
-        sys.stdout.write(f"{event.pid:<8} {event.kind:<21} {event.payload}\n")
+    with AuditLog.to_stderr() as log:
+        trio.run(main, log)

@@ -24,7 +24,7 @@ from tidegate import (
     parse_url,
 )
 from tidegate._policy.content import cut_utf8, is_utf8
-from tidegate_tools.registry import ToolError, ToolFailed, ToolInvalidArgs, ToolNetDenied
+from tidegate_tools.registry import RETRYABLE, ToolError, ToolFailed, ToolInvalidArgs, ToolNetDenied
 
 RESULT: Final[dict[str, Any]] = {
     "type": "object",
@@ -159,18 +159,6 @@ _HOW_TO_ALLOW: Final = {
 }
 """Which setting lets a refused destination pass. Where a reason is missing, nothing can."""
 
-_MAY_PASS: Final = frozenset(
-    {
-        Reason.DNS_RESOLUTION_FAILED,
-        Reason.CONNECT_FAILED,
-        Reason.CONNECTION_LOST,
-        Reason.TIMEOUT,
-        Reason.INCOMPLETE_CONTENT,
-        Reason.OVERLOADED,
-    }
-)
-"""What may be otherwise the next time."""
-
 
 def tool_error(error: FetchError) -> ToolError:
     """The tool's error for one of the engine's (decisions, table A2).
@@ -196,7 +184,7 @@ def tool_error(error: FetchError) -> ToolError:
     return ToolFailed(
         f"The fetch failed in the phase {error.phase}: {_clause(error)}.",
         reason=error.reason,
-        retryable=error.reason in _MAY_PASS,
+        retryable=error.reason in RETRYABLE,
     )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from io import BytesIO
 from ssl import SSLContext
 from typing import Any, Final, Protocol
@@ -11,7 +10,6 @@ from typing import Any, Final, Protocol
 import trio
 
 from tidegate import (
-    Authorize,
     Connector,
     Engine,
     FetchError,
@@ -23,15 +21,15 @@ from tidegate import (
     ResponseStream,
     TooManyRedirects,
 )
-from tidegate._policy.redirect import redirect_target
 from tidegate._wire.tls import check_context
-from tidegate.portal import RunLocalEngine, in_caller
+from tidegate.portal import RunLocalEngine
 from tidegate_tools.fetch.arguments import PARAMETERS, FetchArguments, parse_arguments
 from tidegate_tools.fetch.chunks import Chunks
 from tidegate_tools.fetch.foreign import ForeignKernel, make_foreign_fetch_tool
 from tidegate_tools.fetch.shaping import RESULT, is_cut, shape_result, tool_error
+from tidegate_tools.grants import net_grants_of
+from tidegate_tools.redirects import redirect_of
 from tidegate_tools.registry import (
-    Kernel,
     ToolContext,
     ToolError,
     ToolFailed,
@@ -172,8 +170,8 @@ async def _fetch(
         headers=arguments.headers,
         content=arguments.content,
         limits=arguments.limits,
-        authorize=_grants(ctx),
-        key=_key(ctx.pid),
+        authorize=net_grants_of(ctx),
+        key=ctx.key,
     ) as response:
         if arguments.follow_redirects and not arguments.max_redirects:
             _refuse_redirect(response)
@@ -195,35 +193,11 @@ async def _receive(response: ResponseStream, chunks: Chunks | None) -> bytes:
     return content.getvalue()
 
 
-def _grants(ctx: ToolContext) -> Authorize | None:
-    """The question that the engine asks on every hop before DNS (F-63, F-68); none without a kernel (F-92).
-
-    The engine takes only True for a yes, and an exception for a no.
-    """
-    return None if ctx.kernel is None else partial(_check_net, ctx.kernel, ctx.pid)
-
-
-async def _check_net(kernel: Kernel, pid: object, host: str) -> bool:
-    return await in_caller(kernel.cap.check_net, pid, host)
-
-
-def _key(pid: object) -> object:
-    """The agent, for turns by agent in the queue; anything may be a pid, an unhashable thing too."""
-    try:
-        hash(pid)
-    except TypeError:
-        return None
-    return pid
-
-
 def _refuse_redirect(response: ResponseStream) -> None:
     """With max_redirects 0 the first redirect that would be followed is one too many (AMB-8).
 
     To the engine 0 means to leave a 3xx alone, which is what follow_redirects false means here.
     """
-    locations = [value for name, value in response.headers.raw if name.lower() == b"location"]
-    try:
-        if redirect_target(response.url, response.status, locations) is not None:
-            raise TooManyRedirects("more than 0 redirects (max_redirects)")
-    except FetchError as error:
-        raise error.located(phase=Phase.REDIRECT, url=response.url.without_query, hop=0) from None
+    if redirect_of(response) is not None:
+        error = TooManyRedirects("more than 0 redirects (max_redirects)")
+        raise error.located(phase=Phase.REDIRECT, url=response.url.without_query, hop=0)

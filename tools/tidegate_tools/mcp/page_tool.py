@@ -26,12 +26,21 @@ from tidegate import (
     Response,
     __version__,
     open_engine,
-    parse_url,
 )
 from tidegate_tools.arguments import Arguments
 from tidegate_tools.fetch.shaping import tool_error
 from tidegate_tools.mcp.results import MAX_TOKENS, ServedTool, bytes_of, error_result, text_result
-from tidegate_tools.pages import Cache, PageConverter, PageText, Robots, cut_page, open_converter
+from tidegate_tools.pages import (
+    Cache,
+    Page,
+    PageConverter,
+    PageText,
+    PoliteFetch,
+    Robots,
+    RobotsRefusal,
+    cut_page,
+    open_converter,
+)
 from tidegate_tools.registry import ToolContext, ToolError, ToolFailed, ToolNetDenied, ToolResult, ToolSpec
 
 NAME: Final = "fetch"
@@ -145,7 +154,8 @@ class PageTool:
         self._limits = options.limits
         agent = options.user_agent or _user_agent("autonomous")
         product = re.split(r"[/\s]", agent, maxsplit=1)[0]
-        self._robots = Robots(engine, user_agent=agent, product=product)
+        robots = Robots(engine, user_agent=agent, product=product)
+        self._polite = PoliteFetch(engine=engine, robots=robots, user_agent=agent, limits=self._limits)
         self._cache: Cache[PageText] = Cache(_CACHE_BYTES, _CACHE_AGE, _size_of)
         spec = ToolSpec(
             name=NAME,
@@ -189,17 +199,21 @@ class PageTool:
     async def _page_for_model(self, asked: "_Asked", identity: Hashable) -> PageText:
         if asked.start_index and (page := self._cache.get((identity, asked.url, asked.raw))):
             return page
-        if not self._options.ignore_robots:
-            refusal = await self._robots.check(parse_url(asked.url), identity)
-            if refusal is not None:
-                allow = "The option --ignore-robots-txt of the server."
-                raise ToolNetDenied(refusal.message, how_to_allow=allow, retryable=refusal.retryable)
-        return await self._fetch(asked, identity, self._options.user_agent or _user_agent("autonomous"))
+        if self._options.ignore_robots:
+            return await self._fetch(asked, identity, self._polite.user_agent)
+        received = await self._polite.get(asked.url, identity)
+        if isinstance(received, RobotsRefusal):
+            allow = "The option --ignore-robots-txt of the server."
+            raise ToolNetDenied(received.message, how_to_allow=allow, retryable=received.retryable)
+        return await self._convert(received, asked, identity)
 
     async def _fetch(self, asked: "_Asked", identity: Hashable, user_agent: str) -> PageText:
         response = await self._engine.fetch(
             asked.url, headers={"User-Agent": user_agent}, limits=self._limits, key=identity
         )
+        return await self._convert(response, asked, identity)
+
+    async def _convert(self, response: Response | Page, asked: "_Asked", identity: Hashable) -> PageText:
         _refuse_status(response)
         page = await self._converter.convert(response, "raw" if asked.raw else "markdown")
         self._cache.put((identity, asked.url, asked.raw), page)
@@ -252,7 +266,7 @@ def _size_of(page: PageText) -> int:
     return getsizeof(page.text) + 1024
 
 
-def _refuse_status(response: Response) -> None:
+def _refuse_status(response: Response | Page) -> None:
     if response.status >= 400:
         raise ToolFailed(
             f"Failed to fetch {response.url.without_query} - status code {response.status}",

@@ -1,7 +1,8 @@
 """The server: which tools and prompts there are, and what becomes of a call."""
 
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import trio
@@ -25,12 +26,11 @@ from mcp_types import (
 )
 
 from tidegate import __version__
+from tidegate_tools.dispatch import call_tool, unforeseen
 from tidegate_tools.mcp.page_tool import NAME, PageTool
 from tidegate_tools.mcp.results import ServedTool, error_result
 from tidegate_tools.registry import (
     ToolContext,
-    ToolError,
-    ToolErrorInfo,
     ToolFailed,
     ToolNotFound,
     ToolResult,
@@ -86,11 +86,13 @@ class _Handlers:
         if tool is None:
             hint = did_you_mean(params.name, self._tools)
             return error_result(ToolNotFound(f"There is no tool {quoted(params.name)}.{hint}").info)
-        result = await _called(tool.spec, params.arguments or {}, ToolContext(pid=_identity(ctx)))
+        context = ToolContext(pid=_identity(ctx), tool_call_id=ctx.request_id)
+        result = await _called(tool.spec, params.arguments or {}, context)
         try:
             return tool.show(result)
         except Exception as error:
-            return error_result(_unforeseen(error))
+            logger.debug("the result of a tool raised %s", type(error).__name__)
+            return error_result(unforeseen(error).info)
 
     async def list_prompts(self, ctx: Any, params: PaginatedRequestParams | None) -> ListPromptsResult:
         url = PromptArgument(name="url", description="URL to fetch", required=True)
@@ -114,10 +116,7 @@ class _Handlers:
 
     async def _text_for_user(self, args: Any, ctx: ToolContext) -> ToolResult:
         assert self._prompts is not None
-        try:
-            return ToolResult.success(await self._prompts.text_for_user(args["url"], ctx.pid))
-        except ToolError as error:
-            return ToolResult.failure(error)
+        return ToolResult.success(await self._prompts.text_for_user(args["url"], ctx.pid))
 
 
 def _listed(spec: ToolSpec) -> Tool:
@@ -138,30 +137,22 @@ def _prompt(description: str, text: str) -> GetPromptResult:
 
 
 async def _called(spec: ToolSpec, args: Any, ctx: ToolContext) -> ToolResult:
-    result = ToolResult.failure(ToolFailed(f"{spec.name} did not end within {DEADLINE:g} s.", retryable=True))
-    try:
-        with trio.move_on_after(DEADLINE):
-            result = await spec.call(args, ctx)
-    # As in `dispatch`: what a nursery wraps is taken out, and a cancellation goes on.
-    except* Exception as errors:
-        result = ToolResult.failure(_unforeseen(errors.exceptions[0]))
-    return result
+    with trio.move_on_after(DEADLINE):
+        return await call_tool(spec, args, ctx)
+    return ToolResult.failure(ToolFailed(f"{spec.name} did not end within {DEADLINE:g} s.", retryable=True))
 
 
-def _unforeseen(error: Exception) -> ToolErrorInfo:
-    logger.debug("a tool raised %s", type(error).__name__)
-    sentence = "the tool did not foresee this error; its text is withheld, since it may hold a secret."
-    return ToolFailed(f"{type(error).__name__}: {sentence}").info
-
-
-def _identity(ctx: Any) -> Hashable:
+def _identity(ctx: Any) -> str:
     """Whose call it is, as far as the transport tells: there is one client at a pipe, and many over HTTP.
 
     By HTTP it is the session, or where the protocol has none the address of the client: all of those have the
-    same grants, the operator's, and send no credentials, so what one of them may read, all may.
+    same grants, the operator's, and send no credentials, so what one of them may read, all may. Who knows the
+    number of a session can take it over, and this here is logged: so it is a digest of it.
     """
     request = ctx.request
     if request is None:
         return "stdio"
     session = request.headers.get("mcp-session-id")
-    return ("session", session) if session else ("address", request.client.host if request.client else None)
+    if session:
+        return f"session {sha256(session.encode()).hexdigest()[:32]}"
+    return f"address {request.client.host if request.client else 'unknown'}"

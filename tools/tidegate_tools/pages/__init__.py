@@ -15,8 +15,10 @@ from tidegate_tools.pages.converter import PageConverter as PageConverter
 from tidegate_tools.pages.converter import convert as convert
 from tidegate_tools.pages.converter import open_converter as open_converter
 from tidegate_tools.pages.page import Format as Format
+from tidegate_tools.pages.page import Page as Page
 from tidegate_tools.pages.page import PageText as PageText
 from tidegate_tools.pages.paging import Part as Part
 from tidegate_tools.pages.paging import cut_page as cut_page
+from tidegate_tools.pages.polite import PoliteFetch as PoliteFetch
 from tidegate_tools.pages.robots import Robots as Robots
 from tidegate_tools.pages.robots import RobotsRefusal as RobotsRefusal

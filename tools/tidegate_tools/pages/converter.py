@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 import trio
 
-from tidegate import Response
 from tidegate._policy.content import Charset, cut_utf8, decode_text
 from tidegate_tools.pages.framing import LENGTH, MAX_FRAME, Job, frame
-from tidegate_tools.pages.page import Format, PageText, Treatment, binary_notice
+from tidegate_tools.pages.page import Format, PageText, Received, Treatment, binary_notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +88,7 @@ def _require_extra() -> None:
         raise ModuleNotFoundError(f"{missing[0]} is not installed: pip install 'tidegate[text]'")
 
 
-async def convert(response: Response, format: Format = "markdown") -> PageText:  # noqa: A002  # the word
+async def convert(response: Received, format: Format = "markdown") -> PageText:  # noqa: A002  # the word
     """The text of one response, with a process for this one page; see `PageConverter.convert`.
 
     Raises:
@@ -109,7 +108,7 @@ class PageConverter:
         self._turns = trio.CapacityLimiter(max_processes)
         self._warm: _Process | None = None
 
-    async def convert(self, response: Response, format: Format = "markdown") -> PageText:  # noqa: A002
+    async def convert(self, response: Received, format: Format = "markdown") -> PageText:  # noqa: A002
         """The text of a response. Never fails: at worst it is the text as it came.
 
         Args:
@@ -133,7 +132,7 @@ class PageConverter:
             truncated=made.cut or response.truncated or not response.complete,
         )
 
-    async def _make(self, response: Response, charset: str, steps: tuple[str, ...]) -> "_Made":
+    async def _make(self, response: Received, charset: str, steps: tuple[str, ...]) -> "_Made":
         if steps == ("raw",) and len(response.content) <= _SMALL:
             return _Made(_decoded(response.content, charset), "raw")
         tried: list[str] = []

@@ -2,9 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
-from tidegate import Response
+from tidegate import URL, Headers, ResponseStream
 from tidegate._policy.content import ContentKind, MediaType, charset_of, combine_content_type, kind_of
 
 Format: TypeAlias = Literal["markdown", "text", "raw"]
@@ -35,6 +35,64 @@ class PageText:
     truncated: bool = False
 
 
+class Received(Protocol):
+    """What is converted: a `tidegate.Response` or a `Page`."""
+
+    @property
+    def url(self) -> URL:
+        """Where it came from."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """Its fields."""
+        ...
+
+    @property
+    def content(self) -> bytes:
+        """Its content, within the cap of the fetch."""
+        ...
+
+    @property
+    def truncated(self) -> bool:
+        """The content was cut at a cap."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """All content came, and something proves so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A response that was read piece by piece; its attributes mean what they do in `tidegate.Response`."""
+
+    url: URL
+    status: int
+    headers: Headers
+    content: bytes
+    truncated: bool
+    complete: bool
+
+    @classmethod
+    def of(cls, response: ResponseStream, content: bytes) -> "Page":
+        """What a response came to.
+
+        Args:
+            response: it has been read to its end.
+            content: as much of its content as was kept.
+        """
+        return cls(
+            url=response.url,
+            status=response.status,
+            headers=response.headers,
+            content=content,
+            truncated=response.truncated,
+            complete=response.complete,
+        )
+
+
 class Treatment:
     """What a response is to be treated as, from its media type and its first bytes.
 
@@ -45,7 +103,7 @@ class Treatment:
         is_binary: nothing that could be shown as text, whatever its media type claims.
     """
 
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: Received) -> None:
         content = response.content
         media_type = combine_content_type(response.headers.get_all("content-type"))
         kind = kind_of(media_type, content[:_LOOK])

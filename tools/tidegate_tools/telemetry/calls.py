@@ -1,4 +1,4 @@
-"""Calls of tools: a span around each, a counter, and the audit line (F-118)."""
+"""Calls of tools: a span around each, a counter, its duration, and the audit line (F-118)."""
 
 import time
 from collections.abc import Mapping
@@ -12,16 +12,8 @@ from tidegate.telemetry import AuditLog, Decision, HopRecord, Outcome, ToolCall,
 from tidegate.telemetry import conventions as names
 from tidegate.telemetry.audit import shown
 from tidegate.telemetry.outcomes import RULES
-from tidegate_tools.registry import (
-    CANCELLED,
-    AuditEvent,
-    ToolContext,
-    ToolError,
-    ToolErrorInfo,
-    ToolFailed,
-    ToolResult,
-    ToolSpec,
-)
+from tidegate_tools.dispatch import CANCELLED, AuditEvent
+from tidegate_tools.registry import ToolContext, ToolError, ToolErrorInfo, ToolFailed, ToolResult, ToolSpec
 from tidegate_tools.telemetry import web_request
 from tidegate_tools.telemetry.signals import Signals, failed
 
@@ -39,18 +31,23 @@ class _Call:
         error: the slug, `cancelled` until the call has an answer.
         reason: the finer cause, if there is one.
         duration: in seconds.
+        told: its audit event has come.
     """
 
     tool: ToolCall
     error: str | None = CANCELLED
     reason: str | None = None
     duration: float = 0.0
+    told: bool = False
 
     def end(self, error: ToolErrorInfo | None) -> None:
         """There is an answer."""
         self.error = error.slug if error is not None else None
         self.reason = error.reason if error is not None else None
 
+
+_BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
+"""Seconds: what the conventions for generative AI advise, 0.01 to 81.92."""
 
 # The last call that ended in this task, for the audit event that `dispatch` sends after it.
 _last_call: Final[ContextVar[_Call | None]] = ContextVar("tidegate_last_call", default=None)
@@ -64,9 +61,9 @@ class ToolTelemetry:
     Args:
         audit: gets one line a call.
         spans: make a span `execute_tool NAME`. Turn it off where the host makes one of its own, as the SDK of
-            MCP and many agent frameworks do. The span `web_request` is made in any case.
+            MCP and many agent frameworks do. The span `web_request` and the metrics are made in any case.
         tracer_provider: None means the program's global one.
-        meter_provider: the same for counters.
+        meter_provider: the same for metrics.
     """
 
     def __init__(
@@ -99,6 +96,7 @@ class ToolTelemetry:
                 call.duration = time.monotonic() - started
                 _last_call.set(call)
                 self._count(spec.name, call.error, call.reason)
+                self._measure(call)
                 if audited:
                     self.record(_event(call))
 
@@ -126,17 +124,18 @@ class ToolTelemetry:
                 call.end(_UNFORESEEN)
                 raise
             finally:
-                if call.error not in (None, CANCELLED):
-                    failed(span, call.reason or call.error or "")
+                if error_type := _error_type(call):
+                    failed(span, error_type)
         return result
 
     def record(self, event: AuditEvent) -> None:
         """Write the audit line of one call: the `audit` of `dispatch`."""
         call = _last_call.get()
-        _last_call.set(None)
-        if call is not None and not _is_of(call, event):
+        if call is not None and (call.told or not _is_of(call, event)):
             call = None
-        if call is None:  # it was refused before it came to a tool, whose name is then anybody's choice
+        if call is not None:
+            call.told = True
+        else:  # it was refused before it came to a tool, whose name is then anybody's choice
             self._count(names.OTHER, event.payload["error"], None)
         if self._audit is not None:
             self._audit.write("call", _line(event, call))
@@ -148,6 +147,23 @@ class ToolTelemetry:
             unit="{call}",
             description="Calls of tools.",
         )
+
+    def _measure(self, call: _Call) -> None:
+        attributes = {names.GEN_AI_TOOL_NAME: call.tool.tool}
+        if error_type := _error_type(call):
+            attributes[names.ERROR_TYPE] = error_type
+        self._signals.measure(
+            names.GEN_AI_EXECUTE_TOOL_DURATION,
+            call.duration,
+            attributes,
+            description="Duration of one execution of a tool.",
+            buckets=_BUCKETS,
+        )
+
+
+def _error_type(call: _Call) -> str | None:
+    """What spans and metrics say of a failure; a cancelled call is none."""
+    return None if call.error in (None, CANCELLED) else call.reason or call.error
 
 
 def _attributes(spec: ToolSpec, ctx: ToolContext) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """OpenTelemetry's API if it is installed, and nothing if it is not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -8,7 +8,7 @@ from tidegate import __version__
 from tidegate.telemetry import conventions as names
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import Counter, MeterProvider
+    from opentelemetry.metrics import Counter, Histogram, MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
 _SCOPE: Final = "tidegate_tools"
@@ -17,11 +17,11 @@ Attributes = Mapping[str, str | int | float | bool]
 
 
 class Signals:
-    """Makes spans and counts.
+    """Makes spans, counts and measures.
 
     Args:
         tracer_provider: None means the program's global one, also if it is set later.
-        meter_provider: the same for counters.
+        meter_provider: the same for metrics.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class Signals:
         meter_provider: "MeterProvider | None" = None,
     ) -> None:
         self._counters: dict[str, Counter] = {}
+        self._histograms: dict[str, Histogram] = {}
         try:
             from opentelemetry import metrics, trace
         except ModuleNotFoundError:
@@ -66,6 +67,18 @@ class Signals:
         if name not in self._counters:
             self._counters[name] = self._meter.create_counter(name, unit=unit, description=description)
         self._counters[name].add(1, attributes)
+
+    def measure(
+        self, name: str, seconds: float, attributes: Attributes, *, description: str, buckets: Sequence[float]
+    ) -> None:
+        """Record a duration."""
+        if self._meter is None:
+            return
+        if name not in self._histograms:
+            self._histograms[name] = self._meter.create_histogram(
+                name, unit="s", description=description, explicit_bucket_boundaries_advisory=buckets
+            )
+        self._histograms[name].record(seconds, attributes)
 
 
 def failed(span: "Span | None", error_type: str) -> None:

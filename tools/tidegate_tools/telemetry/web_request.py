@@ -74,7 +74,7 @@ def record_web_request(call: "CallRecord") -> None:
 
 
 def _attributes(call: "CallRecord") -> Attributes:
-    blocked = call.outcome.value == Outcome.BLOCKED.value
+    blocked = call.outcome is Outcome.BLOCKED
     facts: dict[str, str | int | float | bool | None] = {
         "method": call.method,
         "host": call.host,

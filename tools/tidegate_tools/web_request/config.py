@@ -240,6 +240,10 @@ class WebRequestConfig(_Overridable):
     require_https: bool = True
     """true or false: whether plaintext http is refused, on every hop; true if left out."""
 
+    report_only: bool = False
+    """true or false: true puts allowed_hosts on trial: what the list refuses passes, and is logged as such;
+    false if left out. Nothing else is on trial with it, the floor least of all."""
+
     allow_agent_override: bool = True
     """true or false: false makes this configuration a ceiling, under which an agent may only narrow it."""
 
@@ -265,7 +269,8 @@ class WebRequestConfig(_Overridable):
 OPERATOR_FIELDS: Final = frozenset(WebRequestConfig.model_fields) - frozenset(
     WebRequestAgentOverride.model_fields
 )
-"""What an agent can never set: exceptions to the floor, whom to trust and whom to ask (D-12), the ceiling."""
+"""What an agent can never set: exceptions to the floor, whom to trust and whom to ask (D-12), whether a list
+is on trial, the ceiling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,8 @@ def _sentences(config: WebRequestConfig, caps: EffectiveCaps) -> Iterator[str]:
 
 def _reach(config: WebRequestConfig) -> str:
     schemes = "over https" if config.require_https else "over https or http"
-    if config.allowed_hosts is None:
+    # Told of a list that is on trial, the model would keep to it, and the trial would show nothing.
+    if config.allowed_hosts is None or config.report_only:
         return f"Only public internet hosts are reached, {schemes}."
     if not config.allowed_hosts:
         return "No host may be reached."

@@ -6,23 +6,13 @@ gets no URL, no address and no host from here, of a redirect's target say, but t
 
 import json
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from tidegate import FetchError, IncompleteContent, Phase, Reason
-from tidegate_tools.registry import ToolErrorInfo
+from tidegate.telemetry import Outcome, outcome_of
+from tidegate_tools.registry import RETRYABLE, ToolErrorInfo
 from tidegate_tools.web_request.credentials import CredentialUnavailable
 from tidegate_tools.web_request.redaction import Redactor
-
-
-class Outcome(StrEnum):
-    """How a call ended, for telemetry (W-F2, table A2)."""
-
-    SUCCESS = "success"
-    BLOCKED = "blocked"
-    TIMEOUT = "timeout"
-    ERROR = "error"
-    INVALID = "invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +20,7 @@ class Failure:
     """A call that gave no response.
 
     Attributes:
-        outcome: anything but success.
+        outcome: one that a model sees, and no success.
         reason: of the engine's reasons; `internal_error` for a defect of ours.
         sentence: what a model reads.
         how_to_allow: which setting would let it pass; None if none can, or nothing was refused.
@@ -60,30 +50,22 @@ class Failure:
             message=self.sentence,
             reason=self.reason,
             how_to_allow=self.how_to_allow,
-            retryable=self.reason in _MAY_PASS,
+            retryable=self.reason in RETRYABLE,
         )
 
 
 _SLUGS: Final = {
     Outcome.BLOCKED: "net_denied",
-    Outcome.INVALID: "invalid_args",
     Outcome.TIMEOUT: "tool_failed",
     Outcome.ERROR: "tool_failed",
+    Outcome.INVALID: "invalid_args",
 }
-
-_MAY_PASS: Final = frozenset(
-    (
-        *(Reason.DNS_RESOLUTION_FAILED, Reason.CONNECT_FAILED, Reason.CONNECTION_LOST),
-        *(Reason.TIMEOUT, Reason.INCOMPLETE_CONTENT, Reason.OVERLOADED),
-    )
-)
-"""What may be otherwise the next time."""
+"""The outcomes of a failure that a model sees."""
 
 
 class _Kind(NamedTuple):
     """What is said of one reason: `sentence` None means the engine's own, which is about arguments alone."""
 
-    outcome: Outcome
     sentence: str | None
     how_to_allow: str | None = None
 
@@ -93,30 +75,26 @@ _RULE: Final = "a private_ranges rule for this host"
 
 def _address(what: str, *, allowed: bool = True) -> _Kind:
     can = f"only {_RULE} can allow it" if allowed else "nothing can allow it"
-    return _Kind(Outcome.BLOCKED, f"The host is, or resolves to, {what}: {can}.", _RULE if allowed else None)
+    return _Kind(f"The host is, or resolves to, {what}: {can}.", _RULE if allowed else None)
 
 
 _KINDS: Final = {
-    Reason.MALFORMED_URL: _Kind(Outcome.BLOCKED, None),
-    Reason.USERINFO_NOT_ALLOWED: _Kind(Outcome.BLOCKED, None),
-    Reason.INVALID_PORT: _Kind(Outcome.BLOCKED, None),
-    Reason.UNSUPPORTED_SCHEME: _Kind(Outcome.BLOCKED, None),
-    Reason.NON_CANONICAL_IP: _Kind(Outcome.BLOCKED, None),
-    Reason.HTTPS_REQUIRED: _Kind(
-        Outcome.BLOCKED, "Plaintext http is refused (require_https is on).", "require_https"
-    ),
-    Reason.NOT_GRANTED: _Kind(Outcome.BLOCKED, "This agent has no net grant for the host.", "a net grant"),
-    Reason.NOT_IN_ALLOWLIST: _Kind(Outcome.BLOCKED, "The host is not in allowed_hosts.", "allowed_hosts"),
+    Reason.MALFORMED_URL: _Kind(None),
+    Reason.USERINFO_NOT_ALLOWED: _Kind(None),
+    Reason.INVALID_PORT: _Kind(None),
+    Reason.UNSUPPORTED_SCHEME: _Kind(None),
+    Reason.NON_CANONICAL_IP: _Kind(None),
+    Reason.HTTPS_REQUIRED: _Kind("Plaintext http is refused (require_https is on).", "require_https"),
+    Reason.NOT_GRANTED: _Kind("This agent has no net grant for the host.", "a net grant"),
+    Reason.NOT_IN_ALLOWLIST: _Kind("The host is not in allowed_hosts.", "allowed_hosts"),
     Reason.LOCAL_NAME: _Kind(
-        Outcome.BLOCKED,
         f"The host is a name of the local network: only {_RULE} can allow it.",
         _RULE,
     ),
     Reason.REQUEST_NOT_ALLOWED: _Kind(
-        Outcome.BLOCKED, "The request_rules do not allow this method and path on the host.", "request_rules"
+        "The request_rules do not allow this method and path on the host.", "request_rules"
     ),
     Reason.BLOCKED_PORT: _Kind(
-        Outcome.BLOCKED,
         "The port belongs to another protocol: only a host in the operator's allowed_hosts may be reached on "
         "it.",
         "allowed_hosts",
@@ -131,40 +109,33 @@ _KINDS: Final = {
     Reason.CGNAT: _address("a carrier-grade NAT address"),
     Reason.RESERVED: _address("a reserved address"),
     Reason.SELF: _address("an address of the machine that this tool runs on"),
-    Reason.INVALID_FIELD: _Kind(Outcome.INVALID, None),
-    Reason.INVALID_ARGUMENT: _Kind(Outcome.INVALID, None),
-    Reason.REQUEST_TOO_LARGE: _Kind(Outcome.INVALID, None, "max_request_bytes"),
-    Reason.DNS_RESOLUTION_FAILED: _Kind(Outcome.ERROR, "The name of the host could not be resolved."),
-    Reason.CONNECT_FAILED: _Kind(Outcome.ERROR, "The host accepted no connection."),
-    Reason.CONNECTION_LOST: _Kind(Outcome.ERROR, "The connection ended before there was a response."),
+    Reason.INVALID_FIELD: _Kind(None),
+    Reason.INVALID_ARGUMENT: _Kind(None),
+    Reason.REQUEST_TOO_LARGE: _Kind(None, "max_request_bytes"),
+    Reason.DNS_RESOLUTION_FAILED: _Kind("The name of the host could not be resolved."),
+    Reason.CONNECT_FAILED: _Kind("The host accepted no connection."),
+    Reason.CONNECTION_LOST: _Kind("The connection ended before there was a response."),
     Reason.TLS_FAILED: _Kind(
-        Outcome.ERROR,
         "TLS with the host failed: its certificate or its protocol was not accepted. Verification cannot be "
         "turned off.",
     ),
-    Reason.TIMEOUT: _Kind(Outcome.TIMEOUT, "", "timeout_seconds"),
-    Reason.PROTOCOL_ERROR: _Kind(Outcome.ERROR, "The host's answer is no valid HTTP."),
+    Reason.TIMEOUT: _Kind("", "timeout_seconds"),
+    Reason.PROTOCOL_ERROR: _Kind("The host's answer is no valid HTTP."),
     Reason.MESSAGE_TOO_LARGE: _Kind(
-        Outcome.ERROR, "The host's answer goes beyond a fixed limit: of its head, framing or codings."
+        "The host's answer goes beyond a fixed limit: of its head, framing or codings."
     ),
-    Reason.INCOMPLETE_CONTENT: _Kind(Outcome.ERROR, ""),
-    Reason.BAD_REDIRECT: _Kind(Outcome.ERROR, "The host redirects to something that is no URL."),
-    Reason.TOO_MANY_REDIRECTS: _Kind(
-        Outcome.ERROR, "There are more redirects than max_redirects allows.", "max_redirects"
-    ),
-    Reason.CONTENT_NOT_REPLAYABLE: _Kind(Outcome.ERROR, "The content of the request cannot be sent again."),
-    Reason.OVERLOADED: _Kind(Outcome.ERROR, "Too many requests are waiting already; try again later."),
-    Reason.ENGINE_CLOSED: _Kind(Outcome.ERROR, "The tool is being shut down."),
+    Reason.INCOMPLETE_CONTENT: _Kind(""),
+    Reason.BAD_REDIRECT: _Kind("The host redirects to something that is no URL."),
+    Reason.TOO_MANY_REDIRECTS: _Kind("There are more redirects than max_redirects allows.", "max_redirects"),
+    Reason.CONTENT_NOT_REPLAYABLE: _Kind("The content of the request cannot be sent again."),
+    Reason.OVERLOADED: _Kind("Too many requests are waiting already; try again later."),
+    Reason.ENGINE_CLOSED: _Kind("The tool is being shut down."),
 }
 
 
 def outcomes() -> dict[Outcome, list[Reason]]:
     """Which reasons give which outcome, for the reference."""
-    return {
-        outcome: [reason for reason, kind in _KINDS.items() if kind.outcome is outcome]
-        for outcome in Outcome
-        if outcome is not Outcome.SUCCESS
-    }
+    return {outcome: [reason for reason in _KINDS if outcome_of(reason) is outcome] for outcome in _SLUGS}
 
 
 _DOING: Final = {
@@ -191,7 +162,9 @@ def failure_of(error: FetchError, *, timeout: float) -> Failure:
     kind = _KINDS[error.reason]
     redirects = (error.hop or 0) + (error.phase is Phase.REDIRECT)
     place = f"At redirect {redirects}: " if redirects else ""
-    return Failure(kind.outcome, error.reason, place + _sentence(error, kind, timeout), kind.how_to_allow)
+    return Failure(
+        outcome_of(error.reason), error.reason, place + _sentence(error, kind, timeout), kind.how_to_allow
+    )
 
 
 def _sentence(error: FetchError, kind: _Kind, timeout: float) -> str:

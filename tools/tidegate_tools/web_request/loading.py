@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from tidegate._policy.host import canonical_host
 from tidegate.errors import FetchError
+from tidegate_tools.web_request.config import WebRequestConfig
 from tidegate_tools.web_request.document import Document, front_matter, parse_yaml, read_text
 from tidegate_tools.web_request.explain import explain, shown
 from tidegate_tools.web_request.files import (
@@ -124,7 +125,11 @@ def _validated(
     value, mistakes = _checked(model, document, values, host_keys)
     if mistakes or value is None:
         raise ConfigError(mistakes)
-    warnings = (*_wildcards(document, values, "private"), *_shadowed_profiles(document, value))
+    warnings = (
+        *_wildcards(document, values, "private"),
+        *_shadowed_profiles(document, value),
+        *_trial(document, value),
+    )
     return Loaded(value, document, warnings)
 
 
@@ -217,6 +222,16 @@ def _shadowed_profiles(document: Document, value: GlobalConfig | AgentSpec) -> I
                 (*_BLOCK, "auth", index), f"is a second profile for {profile.host}; never used"
             )
         seen.add(profile.host)
+
+
+def _trial(document: Document, value: GlobalConfig | AgentSpec) -> Iterator[Mistake]:
+    """A trial is for a while, and whoever forgets that it is on has no list."""
+    config = value.web_request
+    if isinstance(config, WebRequestConfig) and config.report_only:
+        problem = "is on: what allowed_hosts refuses passes, and is only logged"
+        if config.allowed_hosts is None:
+            problem = "has no effect, unless an agent sets allowed_hosts: there is no list here"
+        yield document.mistake((*_BLOCK, "report_only"), problem)
 
 
 _SUFFIX_PROBLEM: Final[dict[SuffixKind, str]] = {

@@ -42,6 +42,14 @@ def _hosts(config: WebRequestConfig) -> str:
     return ", ".join(config.allowed_hosts) or "no host at all"
 
 
+def _trial(config: WebRequestConfig) -> str:
+    if not config.report_only:
+        return "allowed_hosts is enforced"
+    if config.allowed_hosts is None:
+        return "nothing is on trial: there is no list"
+    return "allowed_hosts is on trial: what it refuses passes, and is logged"
+
+
 def _auth(config: WebRequestConfig) -> str:
     profiles = (
         f"{profile.host} gets {', '.join(f'{name} {ref}' for name, ref in profile.headers.items())}"
@@ -87,6 +95,7 @@ def _redirects(config: WebRequestConfig) -> str:
 
 _WORDS: Final[dict[str, Callable[[WebRequestConfig], str]]] = {
     "allowed_hosts": _hosts,
+    "report_only": _trial,
     "require_https": lambda config: "https only" if config.require_https else "https and http",
     "request_rules": _request_rules,
     "private_ranges": _private_ranges,

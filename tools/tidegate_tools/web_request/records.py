@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tidegate_tools.web_request.failures import Outcome
+from tidegate.telemetry import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from typing import Any, Final, NoReturn, TypedDict, Unpack
 import trio
 
 from tidegate import (
-    Authorize,
     Connector,
     DnsResolver,
     FetchError,
@@ -23,17 +22,20 @@ from tidegate import (
     client_context,
 )
 from tidegate._policy.ports import BAD_PORTS, MAX_PORT
-from tidegate.portal import RunLocalEngine, in_caller
-from tidegate_tools.registry import Kernel, ToolContext, ToolInvalidArgs, ToolResult, ToolSpec
+from tidegate.portal import RunLocalEngine
+from tidegate.telemetry import Outcome
+from tidegate_tools.grants import net_grants_of
+from tidegate_tools.registry import ToolContext, ToolInvalidArgs, ToolResult, ToolSpec
 from tidegate_tools.web_request.config import WebRequestConfig, effective_caps
 from tidegate_tools.web_request.credentials import HostCredentials
 from tidegate_tools.web_request.description import describe
-from tidegate_tools.web_request.failures import INTERNAL_ERROR, Failure, Outcome, failure_of, invalid
+from tidegate_tools.web_request.failures import INTERNAL_ERROR, Failure, failure_of, invalid
 from tidegate_tools.web_request.parameters import PARAMETERS, WebRequest, read_arguments
 from tidegate_tools.web_request.records import CallRecord
 from tidegate_tools.web_request.redaction import Redactor
 from tidegate_tools.web_request.secrets import SecretError, Vaults
 from tidegate_tools.web_request.shaping import RESULT, shape_result, to_json
+from tidegate_tools.web_request.trial import with_trial_log
 
 logger: Final = logging.getLogger("tidegate.tools.web_request")
 
@@ -119,11 +121,12 @@ def create_web_request_tools(
         tls = client_context(ca_file=config.ca_file)
     if problems:
         raise BuildError(problems)
+    policy, observer = policy_of(config, bad_ports_refused=bad_ports_refused), options.get("observer")
     engine = RunLocalEngine(
-        policy_of(config, bad_ports_refused=bad_ports_refused),
+        policy,
         resolver=resolver,
         connector=options.get("connector"),
-        observer=options.get("observer"),
+        observer=with_trial_log(observer) if policy.report_only else observer,
         credentials=credentials,
         tls=tls,
     )
@@ -153,6 +156,8 @@ def policy_of(config: WebRequestConfig, *, bad_ports_refused: bool = False) -> P
     """What the engine may reach for a configuration. The floor is under it, whatever it says (W-5)."""
     return Policy(
         hosts=config.allowed_hosts,
+        # The operator's, for whatever list holds; where there is none, nothing is on trial.
+        report_only=config.report_only and config.allowed_hosts is not None,
         require_https=config.require_https,
         ports=frozenset(range(1, MAX_PORT + 1)) - BAD_PORTS if bad_ports_refused else None,
         private_ranges=[rule.as_policy() for rule in config.private_ranges],
@@ -249,8 +254,8 @@ class _WebRequest:
             headers=request.fields,
             content=request.content,
             limits=self._limits,
-            authorize=_grants(ctx),
-            key=ctx.pid if isinstance(ctx.pid, str | int) else None,
+            authorize=net_grants_of(ctx),
+            key=ctx.key,
         )
         account.result = await self._shape(account.response)
 
@@ -268,15 +273,6 @@ class _WebRequest:
         # Telemetry must not change what the agent gets.
         except Exception as error:
             logger.debug("the record of a call was lost: %s", type(error).__name__)
-
-
-def _grants(ctx: ToolContext) -> Authorize | None:
-    """In a kernel with grants of hosts those hold, too, on every hop; elsewhere the host list alone does."""
-    return None if ctx.kernel is None else partial(_check_net, ctx.kernel, ctx.pid)
-
-
-async def _check_net(kernel: Kernel, pid: object, host: str) -> bool:
-    return await in_caller(kernel.cap.check_net, pid, host)
 
 
 def _recorded(account: _Account, agent: str | None, redactor: Redactor) -> CallRecord:
