@@ -77,7 +77,7 @@ def _keep(arguments: argparse.Namespace, rows: list[Row], effort: Effort, cores:
 
 
 def _circumstances(effort: Effort, cores: Cores) -> str:
-    names = ("trio", "h11", "httpx", "httpcore", "aiohttp", "pycurl")
+    names = ("trio", "h11", "httpx", "httpcore", "aiohttp", "pycurl", "opentelemetry-sdk")
     libraries = ", ".join(f"{name} {version(name)}" for name in names)
     place = "servers and clients on a core each" if cores.servers is not None else "all on one core"
     return (

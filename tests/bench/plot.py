@@ -19,8 +19,8 @@ _TICKS: Final = (0.25, 0.5, 1, 2, 4, 8, 16)
 
 
 def plot(rows: Sequence[Row]) -> str:
-    """An SVG: a line for each row but memory and import, a dot for each client, a tick for each aim."""
-    shown = [row for row in rows if row.work.figure in (Figure.CPU, Figure.WALL)]
+    """An SVG: a line for each row with clients but memory, a dot for each of them, a tick for each aim."""
+    shown = [row for row in rows if row.work.has_clients and row.work.figure is not Figure.MEMORY]
     height = _TOP + _LINE * len(shown) + 20
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 30} {height}" '

@@ -8,6 +8,7 @@ from typing import Final
 from tests.bench.runs import Row
 from tests.bench.servers import Wire
 from tests.bench.works import ENGINE, SUBJECTS, Aim, Figure, Work
+from tests.support.markdown import table
 
 _TOLERATED: Final = 0.1
 """The share of fetches that may open a connection where one is kept; more is remarked upon."""
@@ -15,7 +16,7 @@ _TOLERATED: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The engine's figure over another's, turn by turn; for memory, the engine's figure itself.
+    """A figure over another's, turn by turn; for memory, the figure itself.
 
     Attributes:
         middle: the median.
@@ -34,18 +35,18 @@ class Ratio:
         return cls(middle, low, high)
 
 
-def ratio(row: Row, subject: str | None) -> Ratio | None:
-    """The engine's figures over those of `subject`, turn by turn, since neighbours share their weather.
+def ratio(row: Row, other: str | None, who: str = ENGINE) -> Ratio | None:
+    """The figures of `who` over those of `other`, turn by turn, since neighbours share their weather.
 
-    Without a subject, the engine's figures themselves. None if either was not measured.
+    Without another one, the figures themselves. None if either was not measured.
     """
-    ours = row.figures.get(ENGINE)
-    if subject is None:
+    ours = row.figures.get(who)
+    if other is None:
         return Ratio.of(ours) if ours else None
-    theirs = row.figures.get(subject)
+    theirs = row.figures.get(other)
     if not ours or not theirs:
         return None
-    return Ratio.of([one / other for one, other in zip(ours, theirs, strict=True)])
+    return Ratio.of([one / another for one, another in zip(ours, theirs, strict=True)])
 
 
 def is_met(aim: Aim, measured: Ratio) -> bool:
@@ -62,15 +63,15 @@ def _aims(rows: Iterable[Row]) -> list[str]:
     lines: list[Sequence[str]] = [("work", "figure", "aim", "measured", "middle half", "met")]
     for row in rows:
         for aim in row.work.aims:
-            measured = ratio(row, aim.of)
+            measured = ratio(row, aim.of, aim.who)
             if measured is not None:
                 lines.append(_aim(row, aim, measured))
-    return _table(lines)
+    return table(lines)
 
 
 def _aim(row: Row, aim: Aim, measured: Ratio) -> tuple[str, ...]:
     return (
-        row.work.title,
+        row.work.title if aim.who == ENGINE else f"{row.work.title}, {aim.who}",
         row.work.figure.value,
         f"at most {aim.bound:g} of {aim.of}" if aim.of else f"at most {aim.bound:g}",
         f"{measured.middle:.2f}",
@@ -87,9 +88,9 @@ def _clients(rows: Iterable[Row]) -> list[str]:
     for row in rows:
         if row.work.figure is Figure.MEMORY:
             memory.append((row.work.title, *(_median(row, subject) for subject in SUBJECTS)))
-        elif row.work.figure is not Figure.IMPORT:
+        elif row.work.has_clients:
             lines.append((row.work.title, *(_ratio(row, subject) for subject in others)))
-    return [*_table(lines), "", *_table(memory)]
+    return [*table(lines), "", *table(memory)]
 
 
 def _ratio(row: Row, subject: str) -> str:
@@ -121,15 +122,3 @@ def _remarks_on(work: Work, wire: Wire) -> Iterator[str]:
         yield f"opened a connection only for {opened:.0%} of its fetches"
     if wire.resumed:
         yield f"resumed a TLS session for {wire.resumed / wire.requests:.0%} of its fetches"
-
-
-def _table(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Markdown, its columns aligned; nothing if there is but a heading."""
-    if len(lines) < 2:
-        return []
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    head, *body = (
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-        for line in lines
-    )
-    return [head, "|" + "|".join("-" * (width + 2) for width in widths) + "|", *body]

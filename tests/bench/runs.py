@@ -12,8 +12,9 @@ from typing import Final
 
 from tests.bench.job import Job, Meter
 from tests.bench.servers import ROOT, Servers, Wire, on_core
-from tests.bench.works import ENGINE, LENGTHS, MIB, SUBJECTS, Figure, Work
+from tests.bench.works import ENGINE, LENGTHS, MIB, OBSERVED, SUBJECTS, Figure, Work
 
+_MODULES: Final = SUBJECTS | OBSERVED
 _IMPORTS: Final = {ENGINE: "import tidegate", "trio, h11": "import trio, h11"}
 _TIME_IMPORT: Final = "import time; start = time.process_time(); {}; print(time.process_time() - start)"
 
@@ -36,7 +37,7 @@ class Effort:
         """The clients that run a row."""
         if not self.only_aims:
             return work.subjects
-        named = {ENGINE, *(aim.of for aim in work.aims)}
+        named = {name for aim in work.aims for name in (ENGINE, aim.who, aim.of)}
         return tuple(subject for subject in work.subjects if subject in named)
 
 
@@ -73,7 +74,7 @@ class _Client:
     """A client's process. Between its turns it waits."""
 
     def __init__(self, subject: str, job: Job, stack: ExitStack) -> None:
-        command = [sys.executable, "-m", "tests.bench.client", SUBJECTS[subject], job.to_json()]
+        command = [sys.executable, "-m", "tests.bench.client", _MODULES[subject], job.to_json()]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
         stack.callback(self._end)

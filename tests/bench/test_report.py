@@ -6,12 +6,13 @@ import pytest
 
 from tests.bench.plot import plot
 from tests.bench.report import Ratio, is_met, ratio, report
-from tests.bench.runs import Row
+from tests.bench.runs import Effort, Row
 from tests.bench.servers import Wire
-from tests.bench.works import ENGINE, WORKS, Aim
+from tests.bench.works import ENGINE, NO_PROVIDER, WORKS, Aim, Work
 
 KEPT = next(work for work in WORKS if work.key == "kept")
 MEMORY = next(work for work in WORKS if work.key == "memory")
+TELEMETRY = next(work for work in WORKS if work.key == "telemetry")
 
 
 def row(**figures: list[float]) -> Row:
@@ -41,6 +42,29 @@ def test_the_table_has_a_line_for_each_aim_whose_client_ran() -> None:
     assert [cell.strip() for cell in aims[0].split("|")[3:-1]] == [
         "at most 0.3 of httpx", "0.30", "0.30 to 0.30", "yes",
     ]  # fmt: skip
+
+
+def test_the_engine_with_telemetry_is_compared_with_the_engine_alone() -> None:
+    """Its work has no other clients, so it is in no table of clients and not in the plot."""
+    observed = Row(TELEMETRY, {ENGINE: [2.0, 2.0], NO_PROVIDER: [2.2, 2.2]})
+    lines = [line for line in report([observed]).splitlines() if line.startswith("| 1 KB")]
+    assert len(lines) == 1
+    assert [cell.strip() for cell in lines[0].split("|")[1:-1]] == [
+        f"{TELEMETRY.title}, {NO_PROVIDER}",
+        "CPU per fetch",
+        "at most 1.05 of tidegate",
+        "1.10",
+        "1.10 to 1.10",
+        "NO",
+    ]
+    assert TELEMETRY.title not in plot([observed])
+
+
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.key)
+def test_whoever_an_aim_names_is_measured(work: Work) -> None:
+    """In a quick run, too; else the aim would never be judged."""
+    named = {aim.who for aim in work.aims} | {aim.of for aim in work.aims if aim.of is not None}
+    assert named <= set(Effort(runs=1, turns=1, only_aims=True).subjects(work))
 
 
 def test_memory_is_compared_with_a_bound_of_its_own() -> None:

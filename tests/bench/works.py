@@ -27,6 +27,21 @@ SUBJECTS: Final = {
 }
 """Clients, and the module of `tests.bench.subjects` that runs each."""
 
+NO_PROVIDER: Final = "OpenTelemetry without a provider"
+SPANS: Final = "OpenTelemetry with spans"
+SPANS_AND_METRICS: Final = "OpenTelemetry with spans and metrics"
+SAMPLED: Final = "OpenTelemetry with metrics and a tenth of the spans"
+BY_HAND: Final = "span and metric by hand"
+
+OBSERVED: Final = {
+    NO_PROVIDER: "otel_no_provider",
+    SPANS: "otel_spans",
+    SPANS_AND_METRICS: "otel_spans_and_metrics",
+    SAMPLED: "otel_sampled",
+    BY_HAND: "otel_by_hand",
+}
+"""The engine with OpenTelemetry, compared with the engine alone, and with the least that tells the same."""
+
 _ALL: Final = tuple(SUBJECTS)
 _CONCURRENT: Final = (ENGINE, BARE, "httpcore", "httpx", "aiohttp")
 
@@ -42,10 +57,11 @@ class Figure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The engine's figure is at most `bound` times that of `of`; without `of`, at most `bound` itself."""
+    """The figure of `who` is at most `bound` times that of `of`; without `of`, at most `bound` itself."""
 
     bound: float
     of: str | None = None
+    who: str = ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,7 @@ class Work:
         site: which of the sites of `servers` is asked.
         path: the file.
         batches: how many batches of fetches are measured at one turn of one client.
-        aims: those of issue 5.
+        aims: what it is to cost, and beside whom.
         figure: what is read off.
         at_once: fetches of a batch, started together and awaited together.
         subjects: the clients that can do this.
@@ -73,6 +89,11 @@ class Work:
     figure: Figure = Figure.CPU
     at_once: int = 1
     subjects: tuple[str, ...] = _ALL
+
+    @property
+    def has_clients(self) -> bool:
+        """Others than the engine are in it."""
+        return any(subject in SUBJECTS and subject != ENGINE for subject in self.subjects)
 
     @property
     def opens_connections(self) -> bool:
@@ -93,6 +114,14 @@ WORKS: Final = (
     Work(
         "kept-tls", "1 KB, kept connection, TLS", "tls", "/small", 200,
         (Aim(0.35, "httpx"), Aim(0.95, "aiohttp")),
+    ),
+    Work(
+        "telemetry", "1 KB, kept connection, plain", "plain", "/small", 200,
+        (
+            Aim(1.05, ENGINE, NO_PROVIDER), Aim(1.2, ENGINE, SPANS), Aim(1.2, ENGINE, SPANS_AND_METRICS),
+            Aim(1.2, ENGINE, SAMPLED), Aim(1.1, BY_HAND, SPANS_AND_METRICS),
+        ),
+        subjects=(ENGINE, *OBSERVED),
     ),
     Work("new", "1 KB, new plain connection", "new-plain", "/small", 100, (Aim(0.5, "aiohttp"),)),
     Work("new-tls", "1 KB, new TLS connection", "new-tls", "/small", 30, (Aim(0.75, "aiohttp"),)),

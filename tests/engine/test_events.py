@@ -120,6 +120,38 @@ async def test_streams_are_told_once(nursery: trio.Nursery) -> None:
     ]
 
 
+async def test_resends_count_redirects_and_repeats(nursery: trio.Nursery) -> None:
+    """What OpenTelemetry calls `http.request.resend_count`."""
+    asked = 0
+
+    async def dies(peer: Peer) -> None:
+        nonlocal asked
+        while await peer.receive_request() is not None:
+            asked += 1
+            if asked == 2:
+                return
+            await peer.respond(status="302 Found", fields=[("Location", "/end")] if asked == 3 else [])
+
+    observer = RecordingObserver()
+    async with engine_with(nursery, dies, observer=observer) as (engine, _):
+        await engine.fetch("http://a.example/")
+        await engine.fetch("http://a.example/", limits=tidegate.Limits(max_redirects=1))
+    told = [(event.hop, event.resends) for event in observer.of(tidegate.HopStarted)]
+    assert told == [(0, 0), (0, 0), (1, 2)]
+    assert len(observer.of(tidegate.RequestRepeated)) == 1
+
+
+async def test_events_can_not_be_changed(nursery: trio.Nursery) -> None:
+    """Several observers may be told the same one."""
+    observer = RecordingObserver()
+    async with engine_with(nursery, serve, observer=observer) as (engine, _):
+        await engine.fetch("http://a.example/")
+    for event in observer.events:
+        for name in ("time", "added"):
+            with pytest.raises(AttributeError):
+                setattr(event, name, 0)
+
+
 class Broken:
     def on_event(self, event: tidegate.Event) -> None:
         raise RuntimeError("the secret is 42")

@@ -2,7 +2,7 @@
 
 import logging
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -35,7 +35,14 @@ _numbers: Final = count(1)
 def observed_progress(observer: Observer) -> Progress:
     """The progress of a fetch, observed unless the observer wants to hear of nothing."""
     kinds = kinds_of(observer)
-    return ObservedProgress(observer, kinds) if kinds else Progress()
+    if not kinds:
+        return Progress()
+    # Phases are the most frequent events by far: whoever does not want them must not even pay for asking.
+    observed = ObservedProgress if kinds.isdisjoint(_OF_PHASES) else PhaseProgress
+    return observed(observer, kinds)
+
+
+_OF_PHASES: Final = frozenset[type[Event]]({PhaseStarted, PhaseFinished})
 
 
 class ObservedProgress(Progress):
@@ -46,80 +53,123 @@ class ObservedProgress(Progress):
         self._number = next(_numbers)
         self._observer = observer
         self._kinds = kinds
+        self._repeats = 0
 
     def start(self, key: object) -> None:
         """See `Progress`."""
-        self._tell(FetchStarted, time=self._started, key=key)
-        self._tell_phase_started()
-
-    def enter(self, phase: Phase) -> None:
-        """See `Progress`."""
-        self._tell_phase_finished()
-        super().enter(phase)
-        self._tell_phase_started()
+        if FetchStarted in self._kinds:
+            self._tell(FetchStarted(fetch=self._number, time=self._started, key=key))
 
     def start_hop(self, request: Request) -> None:
         """See `Progress`."""
-        if not self.hops:  # after a redirect, `finish_hop` has told already
-            self._tell_phase_finished()
         super().start_hop(request)
-        _, now = self._marks[0]
-        self._tell(HopStarted, time=now, hop=self.hop, method=request.method, url=request.url)
-        self._tell_phase_started()
+        if HopStarted in self._kinds:
+            _, now = self._marks[0]
+            self._tell(
+                HopStarted(
+                    fetch=self._number,
+                    time=now,
+                    hop=self.hop,
+                    method=request.method,
+                    url=request.url,
+                    resends=self.hop + self._repeats,
+                )
+            )
 
     def report(self, refusal: Denied) -> None:
         """See `Progress`."""
-        self._tell(DenialReported, hop=self.hop, refusal=refusal)
+        if DenialReported in self._kinds:
+            now = trio.current_time()
+            self._tell(DenialReported(fetch=self._number, time=now, hop=self.hop, refusal=refusal))
 
     def repeat(self, error: ConnectionLost) -> None:
         """See `Progress`."""
-        self._tell(RequestRepeated, hop=self.hop, error=error)
+        self._repeats += 1
+        if RequestRepeated in self._kinds:
+            now = trio.current_time()
+            self._tell(RequestRepeated(fetch=self._number, time=now, hop=self.hop, error=error))
 
     def finish_hop(self, hop: Hop, wire_bytes: int) -> None:
         """See `Progress`."""
         super().finish_hop(hop, wire_bytes)
-        self._tell_phase_finished()
-        self._tell(HopFinished, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
+        if HopFinished in self._kinds:
+            now = trio.current_time()
+            self._tell(
+                HopFinished(fetch=self._number, time=now, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
+            )
 
     def finish(self, status: int, content_bytes: int, truncated: bool) -> None:
         """See `Progress`."""
-        self._tell(
-            FetchFinished,
-            duration=self.duration,
-            status=status,
-            content_bytes=content_bytes,
-            truncated=truncated,
-        )
+        if FetchFinished in self._kinds:
+            now = trio.current_time()
+            self._tell(
+                FetchFinished(
+                    fetch=self._number,
+                    time=now,
+                    duration=now - self._started,
+                    status=status,
+                    content_bytes=content_bytes,
+                    truncated=truncated,
+                )
+            )
 
     def fail(self, error: FetchError | None) -> None:
         """See `Progress`."""
         super().fail(error)
-        phase, start = self._marks[-1]
-        now = trio.current_time()
-        self._tell(PhaseFailed, time=now, hop=self.hop, phase=phase, duration=now - start, error=error)
-        self._tell(FetchFailed, time=now, duration=self.duration, error=error)
+        number, now = self._number, trio.current_time()
+        if PhaseFailed in self._kinds:
+            phase, start = self._marks[-1]
+            self._tell(
+                PhaseFailed(
+                    fetch=number, time=now, hop=self.hop, phase=phase, duration=now - start, error=error
+                )
+            )
+        if FetchFailed in self._kinds:
+            self._tell(FetchFailed(fetch=number, time=now, duration=now - self._started, error=error))
 
-    # The most frequent events by far: whoever does not want them must not pay for their making.
-
-    def _tell_phase_started(self) -> None:
-        if PhaseStarted not in self._kinds:
-            return
-        phase, start = self._marks[-1]
-        self._tell(PhaseStarted, time=start, hop=self.hop, phase=phase)
-
-    def _tell_phase_finished(self) -> None:
-        if PhaseFinished not in self._kinds:
-            return
-        phase, start = self._marks[-1]
-        now = trio.current_time()
-        self._tell(PhaseFinished, time=now, hop=self.hop, phase=phase, duration=now - start)
-
-    def _tell(self, kind: type[Event], *, time: float | None = None, **facts: Any) -> None:
-        if kind not in self._kinds:
-            return
-        event = kind(fetch=self._number, time=trio.current_time() if time is None else time, **facts)
+    def _tell(self, event: Event) -> None:
         try:
             self._observer.on_event(event)
         except Exception:
             # Telemetry must never fail a fetch; the type is told, the text could hold anything.
-            _log.warning("the observer failed on %s", kind.__name__, exc_info=False)
+            _log.warning("the observer failed on %s", type(event).__name__, exc_info=False)
+
+
+class PhaseProgress(ObservedProgress):
+    """The same, also of phases."""
+
+    def start(self, key: object) -> None:
+        """See `Progress`."""
+        super().start(key)
+        self._tell_started()
+
+    def enter(self, phase: Phase) -> None:
+        """See `Progress`."""
+        self._tell_finished()
+        super().enter(phase)
+        self._tell_started()
+
+    def start_hop(self, request: Request) -> None:
+        """See `Progress`."""
+        if not self.hops:  # after a redirect, `finish_hop` has told already
+            self._tell_finished()
+        super().start_hop(request)
+        self._tell_started()
+
+    def finish_hop(self, hop: Hop, wire_bytes: int) -> None:
+        """See `Progress`."""
+        self._tell_finished()
+        super().finish_hop(hop, wire_bytes)
+
+    def _tell_started(self) -> None:
+        if PhaseStarted in self._kinds:
+            phase, start = self._marks[-1]
+            self._tell(PhaseStarted(fetch=self._number, time=start, hop=self.hop, phase=phase))
+
+    def _tell_finished(self) -> None:
+        if PhaseFinished in self._kinds:
+            phase, start = self._marks[-1]
+            now = trio.current_time()
+            self._tell(
+                PhaseFinished(fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start)
+            )

@@ -1,5 +1,6 @@
 """Where a fetch is: its phase for errors, its times for the response. `observed` tells an observer."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -10,6 +11,8 @@ from tidegate._policy.url import URL
 from tidegate.errors import ConnectionLost, Denied, FetchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidegate._policy.events import Observer
 
 # Checking and waiting for a slot are no network time.
@@ -89,9 +92,12 @@ class Progress:
 
 def progress_of(observer: "Observer | None") -> Progress:
     """The progress of a fetch that begins; observed only if there is somebody who wants to know."""
-    if observer is None:
-        return Progress()
-    # A sixth of the whole import, for those who need it.
+    return Progress() if observer is None else _observed_progress()(observer)
+
+
+@cache
+def _observed_progress() -> "Callable[[Observer], Progress]":
+    # A sixth of the whole import, for those who need it; and once, as the statement takes its time each time.
     from tidegate._engine.observed import observed_progress
 
-    return observed_progress(observer)
+    return observed_progress

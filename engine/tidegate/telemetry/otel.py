@@ -24,7 +24,6 @@ from tidegate._policy.events import (
     DenialReported,
     Event,
     FetchFailed,
-    FetchFinished,
     HopFinished,
     HopStarted,
     RequestRepeated,
@@ -119,13 +118,9 @@ class OpenTelemetryObserver:
         """See `tidegate.Observer`."""
         match event:
             case HopStarted():
-                previous = self._requests.get(event.fetch)
-                resends = 0 if previous is None else previous.resends + 1
-                self._begin(event.fetch, _Request(event.method, event.url, event.time, resends))
+                self._begin(event.fetch, _Request(event.method, event.url, event.time, event.resends))
             case HopFinished():
                 self._answered(event)
-            case FetchFinished():
-                self._requests.pop(event.fetch, None)
             case FetchFailed():
                 self._failed(event)
             case RequestRepeated():
@@ -140,25 +135,19 @@ class OpenTelemetryObserver:
     # A request is not known if the provider was set while it was under way.
 
     def _repeated(self, event: RequestRepeated) -> None:
-        request = self._requests.get(event.fetch)
+        request = self._requests.pop(event.fetch, None)
         if request is not None:
-            self._end(request, event.time, {names.ERROR_TYPE: event.error.reason.value})
+            self._end(request, event.time, error=event.error.reason.value)
             again = _Request(request.method, request.url, event.time, request.resends + 1)
             self._begin(event.fetch, again)
 
     def _answered(self, event: HopFinished) -> None:
-        request = self._requests.get(event.fetch)
+        request = self._requests.pop(event.fetch, None)
         if request is None:
             return
-        answer = event.outcome
-        facts: _Attributes = {
-            names.HTTP_RESPONSE_STATUS_CODE: answer.status,
-            names.NETWORK_PROTOCOL_VERSION: "1.1",
-        }
-        if answer.status >= 400:
-            facts[names.ERROR_TYPE] = str(answer.status)
         self._metrics.received(request, event.wire_bytes)
-        self._end(request, event.time, facts, event)
+        status = event.outcome.status
+        self._end(request, event.time, event, error=None if status < 400 else str(status))
 
     def _failed(self, event: FetchFailed) -> None:
         request = self._requests.pop(event.fetch, None)
@@ -168,32 +157,46 @@ class OpenTelemetryObserver:
             if request is not None:
                 # At a redirect, the request itself was let through, and its target was refused.
                 request.blocked = event.error is not None and event.error.phase is not Phase.REDIRECT
-        if request is not None and not request.ended:
-            self._end(request, event.time, {} if reason is None else {names.ERROR_TYPE: reason.value})
+        if request is not None:
+            self._end(request, event.time, error=None if reason is None else reason.value)
 
     def _end(
-        self, request: "_Request", now: float, facts: _Attributes, answered: HopFinished | None = None
+        self, request: "_Request", now: float, answered: HopFinished | None = None, *, error: str | None
     ) -> None:
         """Measure the request, and make its span.
 
         Args:
             request: that has ended.
             now: the time on the trio clock.
-            facts: what both tell of its end; empty if its caller gave it up.
             answered: the peer's answer, if there was one.
+            error: `error.type`; None without an answer if its caller gave it up.
         """
-        request.ended = True
+        url = request.url
+        facts: _Attributes = {
+            names.HTTP_REQUEST_METHOD: request.method,
+            names.SERVER_ADDRESS: self._redact(url.host),
+            names.SERVER_PORT: url.port,
+        }
+        if answered is not None:
+            facts[names.HTTP_RESPONSE_STATUS_CODE] = answered.outcome.status
+            facts[names.NETWORK_PROTOCOL_VERSION] = "1.1"
+        if error is not None:
+            facts[names.ERROR_TYPE] = error
         if self._measures:
             self._metrics.ended(request, now, facts)
-        if not self._traces:
-            return
+        if self._traces:
+            self._make_span(request, now, facts, answered)
+
+    def _make_span(
+        self, request: "_Request", now: float, facts: _Attributes, answered: HopFinished | None
+    ) -> None:
         # Made only now, with its times and its parent as they were: nothing can be its child, and one pass
         # over all attributes is a fifth cheaper than two. A sampler sees no fewer of them than at the start.
         span = self._tracer.start_span(
             request.method,
             context=request.context,
-            kind=SpanKind.CLIENT,
-            attributes={**self._attributes(request, answered), **facts},
+            kind=_CLIENT,
+            attributes=self._attributes(request, facts, answered),
             start_time=request.began_at,
         )
         if names.ERROR_TYPE in facts:
@@ -202,13 +205,12 @@ class OpenTelemetryObserver:
         # and metric agree.
         span.end(request.began_at + round((now - request.started) * 1e9))
 
-    def _attributes(self, request: "_Request", answered: HopFinished | None) -> _Attributes:
+    def _attributes(
+        self, request: "_Request", facts: _Attributes, answered: HopFinished | None
+    ) -> _Attributes:
+        """The facts, and what metrics do not tell."""
         url = request.url
-        attributes: _Attributes = {
-            names.HTTP_REQUEST_METHOD: request.method,
-            names.SERVER_ADDRESS: self._redact(url.host),
-            names.SERVER_PORT: url.port,
-        }
+        attributes = dict(facts)  # the metrics' own may still be looked at
         if not request.blocked:
             attributes[names.URL_FULL] = self._redact(shown_url(url, query=self._query))
         if request.resends:
@@ -225,7 +227,7 @@ class OpenTelemetryObserver:
 
 _NONE: Final = frozenset[type[Event]]()
 _KINDS: Final = frozenset[type[Event]](
-    {HopStarted, HopFinished, FetchFinished, FetchFailed, RequestRepeated, DenialReported}
+    {HopStarted, HopFinished, FetchFailed, RequestRepeated, DenialReported}
 )
 
 
@@ -234,13 +236,15 @@ def _is_set(provider: object) -> bool:
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
+# The members of enums are slow to get at.
+_CLIENT: Final = SpanKind.CLIENT
 _FAILED: Final = Status(StatusCode.ERROR)
 
 
 class _Request:
-    """A request under way, or the last one of its fetch."""
+    """A request under way."""
 
-    __slots__ = ("began_at", "blocked", "context", "ended", "method", "resends", "started", "url")
+    __slots__ = ("began_at", "blocked", "context", "method", "resends", "started", "url")
 
     def __init__(self, method: str, url: URL, started: float, resends: int) -> None:
         self.method = method
@@ -249,7 +253,7 @@ class _Request:
         self.resends = resends
         self.began_at = time.time_ns()
         self.context = get_current()  # whose span is the parent
-        self.blocked = self.ended = False
+        self.blocked = False
 
 
 class _Metrics:
@@ -295,12 +299,14 @@ class _Metrics:
         )
 
     def _target(self, request: _Request) -> _Attributes:
-        named = self._hosts is None or self._hosts.matches(request.url.host)
         return {
             names.HTTP_REQUEST_METHOD: request.method,
-            names.SERVER_ADDRESS: self._redact(request.url.host) if named else names.OTHER,
+            names.SERVER_ADDRESS: self._redact(request.url.host) if self._names(request) else names.OTHER,
             names.SERVER_PORT: request.url.port,
         }
+
+    def _names(self, request: _Request) -> bool:
+        return self._hosts is None or self._hosts.matches(request.url.host)
 
     def began(self, request: _Request) -> None:
         if self._active is not None:
@@ -311,11 +317,12 @@ class _Metrics:
             self._size.record(wire_bytes, self._target(request))
 
     def ended(self, request: _Request, now: float, facts: _Attributes) -> None:
-        target = self._target(request)
         if self._active is not None:
-            self._active.add(-1, target)
-        if facts:  # the duration of one that was given up would look like that of a success
-            self._duration.record(now - request.started, {**target, **facts})
+            self._active.add(-1, self._target(request))
+        # The duration of one that was given up would look like that of a success.
+        if names.HTTP_RESPONSE_STATUS_CODE in facts or names.ERROR_TYPE in facts:
+            named = facts if self._names(request) else {**facts, names.SERVER_ADDRESS: names.OTHER}
+            self._duration.record(now - request.started, named)
 
     def denied(self, reason: Reason) -> None:
         self._denied.add(1, {names.REASON: reason.value})
