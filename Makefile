@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := cli,codings,config,dns,testing,certifi,azure,otel,text,mcp
 
-.PHONY: demo test test-all lint types layers e2e bench fuzz clean
+.PHONY: demo test test-all lint types layers e2e bench load soak fuzz clean
 
 demo: .venv/.demo
 	@$(BIN)/tidegate demo
@@ -45,6 +45,15 @@ bench: .venv/.bench
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || apt-get install -y --no-install-recommends nginx-light
 	$(BIN)/python -m tests.bench $(BENCH)
 
+# In a network namespace of its own: needs Linux, root and iproute2. LOAD="--holds 1000" passes arguments.
+load: .venv/.dev
+	$(BIN)/python -m tests.load $(LOAD)
+
+# The same place; good and bad traffic for MINUTES, and nothing may grow.
+MINUTES ?= 10
+soak: .venv/.dev
+	$(BIN)/python -m tests.load.soak --minutes $(MINUTES)
+
 # Every target for SECONDS, one after the other; what is found becomes a test.
 SECONDS ?= 60
 fuzz: .venv/.dev
@@ -64,7 +73,7 @@ clean:
 	@touch $@
 
 .venv/.dev: .venv/.pip pyproject.toml
-	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]' --group test --group controls --group lint
+	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]' --group test --group controls --group load --group lint
 	@touch $@
 
 .venv/.bench: .venv/.dev

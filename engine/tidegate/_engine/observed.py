@@ -64,7 +64,7 @@ class ObservedProgress(Progress):
         """See `Progress`."""
         super().start_hop(request)
         if HopStarted in self._kinds:
-            _, now = self._marks[0]
+            now = self._starts[0]
             self._tell(
                 HopStarted(
                     fetch=self._number,
@@ -118,7 +118,7 @@ class ObservedProgress(Progress):
         super().fail(error)
         number, now = self._number, trio.current_time()
         if PhaseFailed in self._kinds:
-            phase, start = self._marks[-1]
+            phase, start = self._phases[-1], self._starts[-1]
             self._tell(
                 PhaseFailed(
                     fetch=number, time=now, hop=self.hop, phase=phase, duration=now - start, error=error
@@ -163,12 +163,12 @@ class PhaseProgress(ObservedProgress):
 
     def _tell_started(self) -> None:
         if PhaseStarted in self._kinds:
-            phase, start = self._marks[-1]
+            phase, start = self._phases[-1], self._starts[-1]
             self._tell(PhaseStarted(fetch=self._number, time=start, hop=self.hop, phase=phase))
 
     def _tell_finished(self) -> None:
         if PhaseFinished in self._kinds:
-            phase, start = self._marks[-1]
+            phase, start = self._phases[-1], self._starts[-1]
             now = trio.current_time()
             self._tell(
                 PhaseFinished(fetch=self._number, time=now, hop=self.hop, phase=phase, duration=now - start)

@@ -1,0 +1,1 @@
+"""What the engine survives: thousands of peers that never end, beside others' clients. See README.md."""
