@@ -107,6 +107,18 @@ async def test_a_status(
     assert span.status.description is None
 
 
+async def test_the_version_is_the_peers(sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any) -> None:
+    async def old(peer: Peer) -> None:
+        await peer.receive_request()
+        await peer.send(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    async with engine_with(nursery, old, observer=sdk.observer()) as (engine, _):
+        response = await engine.fetch("http://a.example/")
+    assert response.hops[0].http_version == "1.0"
+    [span] = sdk.spans
+    assert described(span)["network.protocol.version"] == "1.0"
+
+
 async def test_a_redirect_is_a_span_of_its_own(sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any) -> None:
     await fetch(nursery, sdk.observer(), "http://a.example/start")
     assert [
@@ -486,8 +498,8 @@ async def test_a_fetch_that_began_before_its_observer_cared(
     lost = tidegate.ConnectionLost("gone")
     observer = sdk.observer()
     hop = tidegate.Hop(
-        url=url, method="GET", status=200, peer="192.0.2.1", reused=False, tls_version=None,
-        tls_resumed=False, timings=tidegate.Timings(),
+        url=url, method="GET", status=200, http_version="1.1", peer="192.0.2.1", reused=False,
+        tls_version=None, tls_resumed=False, timings=tidegate.Timings(),
     )  # fmt: skip
     for event in (
         tidegate.RequestRepeated(fetch=1, time=0, hop=0, error=lost),

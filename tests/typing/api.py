@@ -262,7 +262,7 @@ def fields(headers: tidegate.Headers) -> None:
 
 
 def hops(hop: tidegate.Hop) -> None:
-    print(hop.url, hop.method, hop.status, hop.peer, hop.reused)
+    print(hop.url, hop.method, hop.status, hop.http_version, hop.peer, hop.reused)
     assert_type(hop.tls_version, str | None)
     assert_type(hop.tls_resumed, bool)
     timings = assert_type(hop.timings, tidegate.Timings)

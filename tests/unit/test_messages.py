@@ -30,6 +30,7 @@ def hop(**seconds: float) -> Hop:
         url=URL,
         method="GET",
         status=200,
+        http_version="1.1",
         peer="93.184.216.34",
         reused=False,
         tls_version="TLSv1.3",

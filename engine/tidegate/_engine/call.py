@@ -294,6 +294,7 @@ class Call:
             url=request.url,
             method=request.method,
             status=exchange.head.status,
+            http_version=exchange.head.http_version,
             peer=str(connection.target.address),
             reused=connection.reused,
             tls_version=connection.stream.tls_version,

@@ -70,6 +70,7 @@ class Hop:
         url: where it was sent.
         method: with which method.
         status: what came back.
+        http_version: the peer's: "1.1" or "1.0".
         peer: the address that was connected to, as text.
         reused: the connection had served an earlier fetch.
         tls_version: such as "TLSv1.3"; None over plain HTTP.
@@ -80,6 +81,7 @@ class Hop:
     url: URL
     method: str
     status: int
+    http_version: str
     peer: str
     reused: bool
     tls_version: str | None

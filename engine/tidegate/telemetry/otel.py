@@ -179,7 +179,7 @@ class OpenTelemetryObserver:
         }
         if answered is not None:
             facts[names.HTTP_RESPONSE_STATUS_CODE] = answered.outcome.status
-            facts[names.NETWORK_PROTOCOL_VERSION] = "1.1"
+            facts[names.NETWORK_PROTOCOL_VERSION] = answered.outcome.http_version
         if error is not None:
             facts[names.ERROR_TYPE] = error
         if self._measures:
