@@ -1,20 +1,17 @@
 """The fixture `network`; see network.py."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.network import PROGRAMS, Network, open_network
-from tests.support.isolation import missing_requirements
+from tests.support.isolation import need_namespaces
 
 
 @pytest.fixture(scope="session")
 def session_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     """One network for all tests. Where it cannot be made they are skipped, but in CI that is a failure."""
-    if missing := missing_requirements(PROGRAMS):
-        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        give_up(f"end-to-end tests need {', '.join(missing)}")
+    need_namespaces(PROGRAMS)
     with open_network(tmp_path_factory.mktemp("network")) as network:
         yield network
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.load.figures import bytes_per_hold, growth, overshoots
 from tests.load.job import STAGES, Outcome
-from tests.load.namespace import ROOT, missing
+from tests.load.namespace import ROOT
 from tests.load.plan import ATTACKS, ENGINE, MAX_BYTES, MAX_GROWTH, Attack, holds_of
-from tests.support.isolation import namespaces
+from tests.support.isolation import namespaces, need_namespaces
 
 SHORT = [attack for attack in ATTACKS if attack.holds == 1_000]
 
@@ -27,6 +27,7 @@ def attacked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Attack, Outcome]:
     """An attack, and what it did to the engine."""
+    need_namespaces()
     attack: Attack = request.param
     file = tmp_path_factory.mktemp("load") / "measured.json"
     only = ["--holds", str(attack.holds), "--scheme", attack.scheme, "--client", ENGINE, "--runs", "1"]
@@ -34,9 +35,6 @@ def attacked(
     assert done.returncode == 0, done.stderr
     (measured,) = json.loads(file.read_text(encoding="utf-8"))[attack.title][ENGINE]
     return attack, Outcome.from_json(json.dumps(measured))
-
-
-pytestmark = pytest.mark.skipif(bool(missing()), reason=f"needs {', '.join(missing())}")
 
 
 @pytest.mark.e2e
@@ -70,6 +68,7 @@ def test_a_hold_costs_little_and_leaves_nothing(attacked: tuple[Attack, Outcome]
 @pytest.mark.e2e
 def test_soak() -> None:
     """Good and bad traffic at random, with random cancels: nothing grows, nothing is wrong."""
+    need_namespaces()
     done = run("tests.load.soak", "--minutes", "0.5", "--seed", "7")
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     assert "blocks of memory in use" in done.stdout

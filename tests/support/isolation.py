@@ -6,6 +6,9 @@ import socket
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+
+import pytest
 
 NEW_NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
 """Before a command: it becomes the first process of namespaces of its own, and all it starts ends with it."""
@@ -29,6 +32,17 @@ def missing_requirements(programs: Mapping[str, str]) -> list[str]:
     ):
         missing.append("the right to make namespaces")
     return missing
+
+
+def need_namespaces(programs: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Skip the calling test, saying why, where namespaces cannot be made; in CI that is a failure.
+
+    Args:
+        programs: as of `missing_requirements`.
+    """
+    if missing := missing_requirements(programs):
+        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        give_up(f"a network of its own needs {', '.join(missing)}")
 
 
 class NotIsolatedError(RuntimeError):
