@@ -209,6 +209,23 @@ async def test_a_deadline_in_the_queue_of_a_redirect_loses_no_slot(
     assert sorted(gate.arrived) == ["a1", "a2", "b1", "c1"]
 
 
+async def test_one_key_cannot_fill_the_queue(nursery: trio.Nursery) -> None:
+    """Its fetches are refused before those of others are: they have places to wait of their own."""
+    gate = Gate()
+    async with (
+        engine_with(nursery, gate.script, max_concurrency=2) as (engine, _),
+        trio.open_nursery() as fetches,
+    ):
+        await start(fetches, engine, " ".join(f"a{n}" for n in range(17)) + " b1")
+        with pytest.raises(tidegate.Overloaded, match="16 fetches of this key"):
+            await engine.fetch(URL, key="a")
+        await start(fetches, engine, "b2 c1")
+        fetches.start_soon(engine.fetch, URL)
+        await trio.testing.wait_all_tasks_blocked()
+        gate.open.set()
+    assert len(gate.arrived) == 21
+
+
 async def test_too_many_waiting_is_overloaded(nursery: trio.Nursery) -> None:
     gate = Gate()
     async with (

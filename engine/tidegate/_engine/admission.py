@@ -33,6 +33,8 @@ class Admission:
         self._per_key = per_key
         self._per_host = per_host
         self._max_waiting = slots * QUEUE_PER_SLOT
+        # Its share of the queue, as it has one of the slots: else one key could leave others no room to wait.
+        self._max_waiting_per_key = per_key * QUEUE_PER_SLOT
         self._keys: dict[object, int] = {}
         self._hosts: dict[str, int] = {}
         self._waiting: OrderedDict[object, OrderedDict[str, _Queue]] = OrderedDict()
@@ -42,13 +44,17 @@ class Admission:
         """Take a slot, waiting for it if need be.
 
         Raises:
-            Overloaded: too many wait already.
+            Overloaded: too many wait already, or too many of this key.
         """
         if self._free and self._has_room(key, host):
             self._take(key, host)
             return
         if self._waiters >= self._max_waiting:
             raise Overloaded(f"{self._waiters} fetches are waiting for a slot already; try again later")
+        if key is not None and self._waiters_of(key) >= self._max_waiting_per_key:
+            raise Overloaded(
+                f"{self._waiters_of(key)} fetches of this key are waiting for a slot already; try again later"
+            )
         await self._wait(key, host)
 
     async def move(self, key: object, host: str, to: str) -> None:
@@ -103,6 +109,9 @@ class Admission:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def _waiters_of(self, key: object) -> int:
+        return sum(len(queue) for queue in self._waiting.get(key, {}).values())
 
     def _forget(self, key: object, host: str, task: trio.lowlevel.Task) -> None:
         hosts = self._waiting[key]
