@@ -10,6 +10,7 @@ import trio.testing
 import tidegate
 from tests.support.engines import AnyHost, answers, engine_with
 from tidegate.testing.memory import Peer
+from tidegate.testing.observer import RecordingObserver
 
 URL = "http://a.example/"
 
@@ -19,6 +20,26 @@ async def echo(peer: Peer) -> None:
     while (request := await peer.receive_request()) is not None:
         lines = [request.line, *(f"{name}: {value}" for name, value in request.fields)]
         await peer.respond("\n".join(lines).encode() + b"\n" + request.content)
+
+
+async def test_a_stream_can_be_failed_by_whoever_reads_it(nursery: trio.Nursery) -> None:
+    """Observers hear of an error that the caller finds in the response, and once."""
+    observer = RecordingObserver()
+    async with engine_with(
+        nursery, answers({"/": b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"}), observer=observer
+    ) as (
+        engine,
+        connector,
+    ):
+        with pytest.raises(tidegate.BadRedirect) as caught:
+            async with engine.stream("http://a.example/") as response:
+                raise response.fail(tidegate.BadRedirect("not there"))
+        assert response.fail(caught.value) is caught.value
+    failed = [event for event in observer.events if isinstance(event, tidegate.FetchFailed)]
+    assert [event.error for event in failed] == [caught.value]
+    assert (caught.value.phase, caught.value.url, caught.value.hop) == ("content", "http://a.example/", 0)
+    await trio.testing.wait_all_tasks_blocked()
+    assert connector.open_connections == 0
 
 
 async def test_request_as_sent(nursery: trio.Nursery) -> None:

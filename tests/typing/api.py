@@ -233,6 +233,7 @@ async def streaming(engine: tidegate.Engine) -> None:
     assert_type(response.complete, bool)
     assert_type(response.codings, tuple[str, ...])
     assert_type(response.announced, int | None)
+    assert_type(response.fail(tidegate.BadRedirect("why")), tidegate.FetchError)
     assert_type(response.hops, tuple[tidegate.Hop, ...])
 
 

@@ -14,4 +14,9 @@ def redirect_of(response: ResponseStream) -> URL | None:
     try:
         return redirect_target(response.url, response.status, locations)
     except FetchError as error:
-        raise error.located(phase=Phase.REDIRECT, url=response.url.without_query, hop=0) from None
+        raise refused(response, error) from None
+
+
+def refused(response: ResponseStream, error: FetchError) -> FetchError:
+    """End a fetch because of where its response leads; the error, to be raised."""
+    return response.fail(error.located(phase=Phase.REDIRECT, url=response.url.without_query, hop=0))

@@ -8,6 +8,7 @@ from tidegate._engine.call import Call
 from tidegate._policy.fields import Headers
 from tidegate._policy.messages import Hop, Request
 from tidegate._policy.url import URL
+from tidegate.errors import FetchError
 
 
 class ResponseStream:
@@ -63,6 +64,19 @@ class ResponseStream:
             self._finish()
         else:
             self._fail(None)  # the caller's own error, whose frames are the caller's
+
+    def fail(self, error: FetchError) -> FetchError:
+        """End this fetch with an error that the caller found in the response, so that observers hear of it.
+
+        Args:
+            error: why, such as a redirect that may not be followed.
+
+        Returns:
+            The error, to be raised.
+        """
+        if not self._over:
+            self._fail(error)
+        return error
 
     def _finish(self) -> None:
         self._over = True

@@ -14,7 +14,6 @@ from tidegate import (
     Engine,
     FetchError,
     Observer,
-    Phase,
     Policy,
     Reason,
     Resolver,
@@ -28,7 +27,7 @@ from tidegate_tools.fetch.chunks import Chunks
 from tidegate_tools.fetch.foreign import ForeignKernel, make_foreign_fetch_tool
 from tidegate_tools.fetch.shaping import RESULT, is_cut, shape_result, tool_error
 from tidegate_tools.grants import net_grants_of
-from tidegate_tools.redirects import redirect_of
+from tidegate_tools.redirects import redirect_of, refused
 from tidegate_tools.registry import (
     ToolContext,
     ToolError,
@@ -199,5 +198,4 @@ def _refuse_redirect(response: ResponseStream) -> None:
     To the engine 0 means to leave a 3xx alone, which is what follow_redirects false means here.
     """
     if redirect_of(response) is not None:
-        error = TooManyRedirects("more than 0 redirects (max_redirects)")
-        raise error.located(phase=Phase.REDIRECT, url=response.url.without_query, hop=0)
+        raise refused(response, TooManyRedirects("more than 0 redirects (max_redirects)"))

@@ -7,10 +7,10 @@ from itertools import count
 
 import trio
 
-from tidegate import URL, Engine, FetchError, Limits, Phase, TooManyRedirects, parse_url
+from tidegate import URL, DeadlineExceeded, Engine, FetchError, Limits, Phase, TooManyRedirects, parse_url
 from tidegate_tools.pages.page import Page
 from tidegate_tools.pages.robots import Robots, RobotsRefusal
-from tidegate_tools.redirects import redirect_of
+from tidegate_tools.redirects import redirect_of, refused
 
 _SHORTEST = 0.001
 """Seconds of the shortest deadline that the engine takes."""
@@ -50,26 +50,30 @@ class PoliteFetch:
                 if refusal is not None:
                     return refusal
                 started = trio.current_time()
-                received = await self._receive(url, identity, left)
+                received = await self._receive(url, identity, left, last=hop == self.limits.max_redirects)
                 left -= trio.current_time() - started
+            except DeadlineExceeded as error:
+                # The engine knows only what was left of it.
+                told = DeadlineExceeded(f"the deadline of {self.limits.timeout:g} s passed")
+                raise told.located(phase=error.phase or Phase.REDIRECT, url=error.url, hop=hop) from None
             except FetchError as error:
                 error.hop = hop + (error.hop or 0)
                 raise
             if isinstance(received, Page):
                 return received
-            if hop == self.limits.max_redirects:
-                told = TooManyRedirects(f"more than {hop} redirects (max_redirects)")
-                raise told.located(phase=Phase.REDIRECT, url=url.without_query, hop=hop)
             url = received
         raise AssertionError
 
-    async def _receive(self, url: URL, identity: Hashable, timeout: float) -> Page | URL:
-        """One request; of a redirect its target, the content unread."""
+    async def _receive(self, url: URL, identity: Hashable, timeout: float, *, last: bool) -> Page | URL:
+        """One request; of a redirect its target, the content unread. After the last one there is none."""
         limits = replace(self.limits, timeout=max(timeout, _SHORTEST), max_redirects=0)
         fields = {"User-Agent": self.user_agent}
         content = BytesIO()
         async with self.engine.stream(str(url), headers=fields, limits=limits, key=identity) as response:
             target = redirect_of(response)
+            if target is not None and last:
+                most = self.limits.max_redirects
+                raise refused(response, TooManyRedirects(f"more than {most} redirects (max_redirects)"))
             if target is not None:
                 return target
             async for piece in response:
