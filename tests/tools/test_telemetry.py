@@ -132,6 +132,12 @@ async def test_a_span_a_call_and_its_requests_below_it(
         (ToolFailed("No.", reason="dns_resolution_failed"), "dns_resolution_failed", "error"),
         (ToolFailed("No.", reason="internal_error"), "internal_error", "error"),
         (ToolError("No."), "tool_failed", "error"),
+        (ExceptionGroup("", [ToolNetDenied("No.", reason="private")]), "private", "blocked"),
+        (
+            ExceptionGroup("", [ValueError(), ExceptionGroup("", [ToolNetDenied("No.")])]),
+            "net_denied",
+            "blocked",
+        ),
         (RuntimeError("the secret is hunter2"), "tool_failed", "error"),
         (ExceptionGroup("the secret is hunter2", [ValueError("hunter2")]), "tool_failed", "error"),
     ],
@@ -442,6 +448,17 @@ async def test_a_call_without_a_grant(nursery: trio.Nursery, tmp_path: Path) -> 
     assert (call["error"], call["rule"], call["decision"]) == ("permission_denied", "tool_grants", "denied")
     assert "host" not in call
     assert "duration" not in call
+
+
+async def test_a_refusal_out_of_a_nursery_is_counted_once(sdk: Sdk) -> None:
+    """`dispatch` takes it out of its group, and so does the telemetry of the same call."""
+    telemetry, registry = ToolTelemetry(**sdk.providers), ToolRegistry()
+    grouped = ExceptionGroup("", [ToolNetDenied("No.", reason="private")])
+    registry.register(telemetry.observed(toy("Toy", grouped)))
+    answer = await dispatch({"tool": "Toy"}, registry, pid=7, audit=telemetry.record)
+    assert answer["error"] == "net_denied"
+    [(attributes, count)] = sdk.values("tidegate.tool.calls")
+    assert (attributes["gen_ai.tool.name"], attributes["tidegate.outcome"], count) == ("Toy", "blocked", 1)
 
 
 async def test_a_refused_call_after_one_past_the_dispatcher(nursery: trio.Nursery, tmp_path: Path) -> None:

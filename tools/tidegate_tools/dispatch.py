@@ -19,6 +19,7 @@ from tidegate_tools.registry import (
     ToolContext,
     ToolDenied,
     ToolError,
+    ToolErrorInfo,
     ToolFailed,
     ToolInvalidArgs,
     ToolNotFound,
@@ -130,6 +131,15 @@ def unforeseen(error: BaseException) -> ToolFailed:
     return ToolFailed(f"{type(error).__name__}: {sentence}")
 
 
+def told_of(error: BaseException) -> ToolErrorInfo:
+    """What `dispatch` would tell of an error: of a group, the first `ToolError` in it."""
+    leaves = list(_leaves(error)) if isinstance(error, BaseExceptionGroup) else [error]
+    for leaf in leaves:
+        if isinstance(leaf, ToolError):
+            return leaf.info
+    return unforeseen(leaves[0]).info
+
+
 async def _result_of(answer: Awaitable[ToolResult]) -> ToolResult:
     result: ToolResult
     try:
@@ -182,15 +192,12 @@ async def _require_grant(kernel: Kernel, pid: Any, name: str) -> None:
 
 def _failure(errors: BaseExceptionGroup[Exception]) -> ToolResult:
     """The one answer to whatever came out; a `ToolError` first, because its message is made to be shown."""
-    leaves = list(_leaves(errors))
-    for error in leaves:
-        if isinstance(error, ToolError):
-            return ToolResult.failure(error)
-    _log("a tool", errors)
-    return ToolResult.failure(unforeseen(leaves[0]))
+    if not any(isinstance(error, ToolError) for error in _leaves(errors)):
+        _log("a tool", errors)
+    return ToolResult.failure(told_of(errors))
 
 
-def _leaves(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _leaves(error)

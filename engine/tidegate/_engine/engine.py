@@ -112,7 +112,10 @@ class Engine:
         return Call(self._core, limits, authorize, key)
 
     async def check(self, url: str, *, method: str = "GET", authorize: Authorize | None = None) -> "Verdict":
-        """Say what each check makes of a URL. Resolves the name if all before it pass; connects nowhere."""
+        """Say what each check makes of a URL. Resolves the name if all before it pass; connects nowhere.
+
+        It is asked as a request without fields; one that asks for another method may be refused beside it.
+        """
         from tidegate._engine.verdict import examine
 
         return await examine(self._core.policy, self._core.resolver, authorize, url, method)

@@ -124,7 +124,8 @@ class RequestRule:
 
     Args:
         host: a host-list pattern.
-        methods: allowed methods; empty means all.
+        methods: allowed methods; empty means all. A field such as X-HTTP-Method-Override asks for a method,
+            too; what a form or a query asks for (`_method=DELETE`) is not seen.
         paths: allowed paths, exact ("/v1/users") or everything below ("/v1/*"); empty means all. A star
             covers no path on which servers disagree where it leads: with an encoded slash or backslash, or
             with two dots in a disguise such as `..;`.

@@ -12,8 +12,8 @@ from tidegate.telemetry import AuditLog, Decision, HopRecord, Outcome, ToolCall,
 from tidegate.telemetry import conventions as names
 from tidegate.telemetry.audit import shown
 from tidegate.telemetry.outcomes import RULES
-from tidegate_tools.dispatch import CANCELLED, AuditEvent
-from tidegate_tools.registry import ToolContext, ToolError, ToolErrorInfo, ToolFailed, ToolResult, ToolSpec
+from tidegate_tools.dispatch import CANCELLED, AuditEvent, told_of
+from tidegate_tools.registry import ToolContext, ToolErrorInfo, ToolResult, ToolSpec
 from tidegate_tools.telemetry import web_request
 from tidegate_tools.telemetry.signals import Signals, failed
 
@@ -51,8 +51,6 @@ _BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 
 # The last call that ended in this task, for the audit event that `dispatch` sends after it.
 _last_call: Final[ContextVar[_Call | None]] = ContextVar("tidegate_last_call", default=None)
-
-_UNFORESEEN: Final = ToolErrorInfo(ToolFailed.slug, "")
 
 
 class ToolTelemetry:
@@ -117,11 +115,8 @@ class ToolTelemetry:
             try:
                 result = await spec.call(args, ctx)
                 call.end(result.error)
-            except ToolError as error:
-                call.end(error.info)
-                raise
-            except Exception:
-                call.end(_UNFORESEEN)
+            except Exception as error:
+                call.end(told_of(error))
                 raise
             finally:
                 if error_type := _error_type(call):
