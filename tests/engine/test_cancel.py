@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 import tidegate
-from tests.support.cancelling import cancel_at_every_step, open_files
+from tests.support.cancelling import cancel_at_every_step, open_files, open_files_at_rest
 from tests.support.engines import AnyHost, engine_with
 from tidegate.testing.memory import MemoryConnector, Peer
 
@@ -98,7 +98,7 @@ async def test_sweep(
     repeat = 10 if work is together else 1
     resolver = AnyHost("93.184.216.34", "93.184.216.35")
     options = {"connector": connector, "resolver": resolver, "tls": client_tls, "max_concurrency": 2}
-    before = open_files()
+    before = open_files_at_rest()
 
     async def once() -> None:
         async with engine_with(nursery, serve, **options) as (engine, _):

@@ -25,7 +25,7 @@ import trio.lowlevel
 import trio.testing
 
 import tidegate
-from tests.support.cancelling import CancelAtStep, cancel_at_every_step, open_files
+from tests.support.cancelling import CancelAtStep, cancel_at_every_step, open_files, open_files_at_rest
 from tests.support.data import ROOT
 from tests.support.engines import AnyHost, engine_with
 from tests.support.local_server import LocalServer, local_server
@@ -153,7 +153,7 @@ async def test_sweep(
 ) -> None:
     """At every step in turn, an engine a step: nothing stays open."""
     connector = MemoryConnector(nursery, serve, server_tls("a.example"))
-    before = open_files()
+    before = open_files_at_rest()
 
     async def once() -> None:
         async with engine_with(nursery, serve, **options(connector, client_tls)) as (engine, _):
@@ -176,7 +176,7 @@ async def test_several_of_each_on_a_small_pool(
     connector = MemoryConnector(nursery, serve, server_tls("a.example"))
     origin = f"{scheme}://a.example"
     small = options(connector, client_tls, max_concurrency=2, max_idle=1)
-    before = open_files()
+    before = open_files_at_rest()
     async with engine_with(nursery, serve, **small) as (engine, _):
 
         async def three() -> None:
@@ -276,7 +276,7 @@ async def test_race_of_connections(addresses: list[str], nursery: trio.Nursery, 
 
     with black_hole(port):
         await trio.testing.wait_all_tasks_blocked()
-        before = open_files()
+        before = open_files_at_rest()
         for _ in range(SWEEPS):
             assert await cancel_at_every_step(once, nothing_is_left) > 3
     nursery.cancel_scope.cancel()

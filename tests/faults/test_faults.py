@@ -18,7 +18,7 @@ import tidegate
 from tests.faults.fault import BAD, HEALTHY, TIMEOUT, Failure, LoopbackFault, MemoryFault
 from tests.faults.handshakes import good_server
 from tests.faults.table import LOOPBACK_FAULTS, MEMORY_FAULTS
-from tests.support.cancelling import open_files
+from tests.support.cancelling import open_files, open_files_at_rest
 from tests.support.engines import AnyHost
 from tidegate.testing.dns import open_dns_server
 from tidegate.testing.memory import MemoryConnector, Peer
@@ -116,7 +116,7 @@ async def _run(
 async def test_in_virtual_time(
     fault: MemoryFault, autojump_clock: Any, authority: trustme.CA, client_tls: ssl.SSLContext
 ) -> None:
-    files, tasks = open_files(), living_tasks()
+    files, tasks = open_files_at_rest(), living_tasks()
     options = {"tls": own_context(fault.client, authority) if fault.client else client_tls, **fault.options()}
     resolver = Names(options.pop("resolver", AnyHost()), AnyHost())
     async with open_background() as peers:
@@ -165,7 +165,7 @@ POLICY = tidegate.Policy(private_ranges=[tidegate.PrivateRange("127.0.0.0/8", [B
 async def test_over_real_sockets(
     fault: LoopbackFault, authority: trustme.CA, client_tls: ssl.SSLContext
 ) -> None:
-    files, tasks = open_files(), living_tasks()
+    files, tasks = open_files_at_rest(), living_tasks()
     listeners = listeners_of(fault, good_server(authority))
     async with open_origin(*listeners) as origin, resolver_for(fault) as resolver:
         with_peers = open_files()

@@ -18,7 +18,7 @@ import trio.testing
 import tidegate
 from tests.faults import names
 from tests.faults.peers import BY_LENGTH, UPLOAD, falls_silent, reads_nothing, reads_on
-from tests.support.cancelling import open_files
+from tests.support.cancelling import open_files, open_files_at_rest
 from tests.support.data import ROOT
 from tests.support.engines import engine_with
 from tidegate import Phase
@@ -58,7 +58,7 @@ CLOSED_IN: dict[Phase, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 async def test_engine_closed_in_flight(phase: Phase, autojump_clock: Any, client_tls: Any) -> None:
     """The block ends while a fetch is under way in this phase, and another one waits for its slot."""
     script, options, arguments = CLOSED_IN[phase]
-    files = open_files()
+    files = open_files_at_rest()
     caught: list[Phase | None] = []
 
     async def fetch(engine: tidegate.Engine, url: str = URL, **arguments: Any) -> None:
