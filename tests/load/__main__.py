@@ -43,7 +43,10 @@ def _arguments() -> argparse.Namespace:
         prog="python -m tests.load",
         description="Thousands of fetches that never end, in the engine and in other clients.",
     )
-    parser.add_argument("--holds", type=int, action="append", help="only attacks of this size; repeatable")
+    sizes = sorted({attack.holds for attack in ATTACKS})
+    parser.add_argument(
+        "--holds", type=int, action="append", choices=sizes, help="only attacks of this size; repeatable"
+    )
     parser.add_argument("--scheme", choices=("http", "https"), help="only plain, or only TLS")
     parser.add_argument("--client", action="append", choices=list(CLIENTS), help="only these; repeatable")
     parser.add_argument(

@@ -214,6 +214,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the dice; printed, to run the same again")
     parser.add_argument("--outside", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if not arguments.minutes > 0:
+        parser.error(f"--minutes must be more than 0, not {arguments.minutes:g}")
     if not arguments.outside:
         if lacking := missing():
             print(f"the soak needs {', '.join(lacking)}", file=sys.stderr)

@@ -83,6 +83,16 @@ def test_it_refuses_to_run_outside_a_namespace_of_its_own(module: str) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("tests.load", "--holds", "5"), "--holds"), (("tests.load.soak", "--minutes", "0"), "--minutes")],
+)
+def test_what_nobody_can_run_is_a_usage_error(arguments: tuple[str, ...], told: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
 def test_the_page_shows_a_whole_measurement() -> None:
     """Every attack is in the kept tables, and so are the plots."""
     page = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
