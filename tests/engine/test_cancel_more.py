@@ -25,8 +25,9 @@ import trio.lowlevel
 import trio.testing
 
 import tidegate
-from tests.support.cancelling import CancelAtStep, cancel_at_every_step, open_files, open_files_at_rest
+from tests.support.cancelling import CancelAtStep, cancel_at_every_step
 from tests.support.data import ROOT
+from tests.support.descriptors import open_files, opened_since
 from tests.support.engines import AnyHost, engine_with
 from tests.support.local_server import LocalServer, local_server
 from tidegate.portal import Portal, PortalEngine
@@ -153,7 +154,7 @@ async def test_sweep(
 ) -> None:
     """At every step in turn, an engine a step: nothing stays open."""
     connector = MemoryConnector(nursery, serve, server_tls("a.example"))
-    before = open_files_at_rest()
+    before = open_files()
 
     async def once() -> None:
         async with engine_with(nursery, serve, **options(connector, client_tls)) as (engine, _):
@@ -162,7 +163,7 @@ async def test_sweep(
     async def nothing_is_left() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert connector.open_connections == 0
-        assert before == open_files()
+        assert not opened_since(before)
 
     assert await cancel_at_every_step(once, nothing_is_left) > 5
 
@@ -176,7 +177,7 @@ async def test_several_of_each_on_a_small_pool(
     connector = MemoryConnector(nursery, serve, server_tls("a.example"))
     origin = f"{scheme}://a.example"
     small = options(connector, client_tls, max_concurrency=2, max_idle=1)
-    before = open_files_at_rest()
+    before = open_files()
     async with engine_with(nursery, serve, **small) as (engine, _):
 
         async def three() -> None:
@@ -193,7 +194,7 @@ async def test_several_of_each_on_a_small_pool(
             await _cancel_at_some_steps(three, all_slots_work, start=1 + sweep % 7, stride=7)
     await trio.testing.wait_all_tasks_blocked()
     assert connector.open_connections == 0
-    assert before == open_files()
+    assert not opened_since(before)
 
 
 async def _cancel_at_some_steps(
@@ -271,12 +272,12 @@ async def test_race_of_connections(addresses: list[str], nursery: trio.Nursery, 
     async def nothing_is_left() -> None:
         # What the other end has still to see is seen within a few turns.
         with trio.fail_after(5):
-            while open_files() > before:
+            while opened_since(before):
                 await trio.sleep(0.01)
 
     with black_hole(port):
         await trio.testing.wait_all_tasks_blocked()
-        before = open_files_at_rest()
+        before = open_files()
         for _ in range(SWEEPS):
             assert await cancel_at_every_step(once, nothing_is_left) > 3
     nursery.cancel_scope.cancel()

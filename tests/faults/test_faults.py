@@ -18,7 +18,7 @@ import tidegate
 from tests.faults.fault import BAD, HEALTHY, TIMEOUT, Failure, LoopbackFault, MemoryFault
 from tests.faults.handshakes import good_server
 from tests.faults.table import LOOPBACK_FAULTS, MEMORY_FAULTS
-from tests.support.cancelling import open_files, open_files_at_rest
+from tests.support.descriptors import open_files, opened_since
 from tests.support.engines import AnyHost
 from tidegate.testing.dns import open_dns_server
 from tidegate.testing.memory import MemoryConnector, Peer
@@ -116,7 +116,7 @@ async def _run(
 async def test_in_virtual_time(
     fault: MemoryFault, autojump_clock: Any, authority: trustme.CA, client_tls: ssl.SSLContext
 ) -> None:
-    files, tasks = open_files_at_rest(), living_tasks()
+    files, tasks = open_files(), living_tasks()
     options = {"tls": own_context(fault.client, authority) if fault.client else client_tls, **fault.options()}
     resolver = Names(options.pop("resolver", AnyHost()), AnyHost())
     async with open_background() as peers:
@@ -131,12 +131,14 @@ async def test_in_virtual_time(
             if isinstance(fault.gives, Failure):
                 # What is not kept for others is closed already, not at the end of the engine.
                 await trio.testing.wait_all_tasks_blocked()
-                assert open_files() - files == len(engine._core.pool)
+                assert len(opened_since(files)) == len(engine._core.pool)
             network.mend(peers)
             await _is_healthy(engine, f"{fault.scheme}://{HEALTHY}/")
         served = True
     await trio.testing.wait_all_tasks_blocked()
-    assert (served, files, tasks) == (True, open_files(), living_tasks())
+    assert served
+    assert not opened_since(files)
+    assert tasks == living_tasks()
 
 
 # Over real sockets ...
@@ -165,7 +167,7 @@ POLICY = tidegate.Policy(private_ranges=[tidegate.PrivateRange("127.0.0.0/8", [B
 async def test_over_real_sockets(
     fault: LoopbackFault, authority: trustme.CA, client_tls: ssl.SSLContext
 ) -> None:
-    files, tasks = open_files_at_rest(), living_tasks()
+    files, tasks = open_files(), living_tasks()
     listeners = listeners_of(fault, good_server(authority))
     async with open_origin(*listeners) as origin, resolver_for(fault) as resolver:
         with_peers = open_files()
@@ -179,5 +181,6 @@ async def test_over_real_sockets(
         if fault.heard:
             with trio.fail_after(5):
                 await origin.wait_all_closed()
-            assert with_peers == open_files()
-    assert (files, tasks) == (open_files(), living_tasks())
+            assert not opened_since(with_peers)
+    assert not opened_since(files)
+    assert tasks == living_tasks()

@@ -18,8 +18,8 @@ import trio.testing
 import tidegate
 from tests.faults import names
 from tests.faults.peers import BY_LENGTH, UPLOAD, falls_silent, reads_nothing, reads_on
-from tests.support.cancelling import open_files, open_files_at_rest
 from tests.support.data import ROOT
+from tests.support.descriptors import open_files, opened_since
 from tests.support.engines import engine_with
 from tidegate import Phase
 from tidegate.testing.memory import MemoryConnector
@@ -58,7 +58,7 @@ CLOSED_IN: dict[Phase, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 async def test_engine_closed_in_flight(phase: Phase, autojump_clock: Any, client_tls: Any) -> None:
     """The block ends while a fetch is under way in this phase, and another one waits for its slot."""
     script, options, arguments = CLOSED_IN[phase]
-    files = open_files_at_rest()
+    files = open_files()
     caught: list[Phase | None] = []
 
     async def fetch(engine: tidegate.Engine, url: str = URL, **arguments: Any) -> None:
@@ -78,7 +78,7 @@ async def test_engine_closed_in_flight(phase: Phase, autojump_clock: Any, client
         await trio.testing.wait_all_tasks_blocked()
         assert sorted(map(str, caught)) == sorted([Phase.ADMIT, phase])
         assert trio.current_time() == started
-    assert files == open_files()
+    assert not opened_since(files)
 
 
 async def test_engine_closed_under_a_stream(nursery: trio.Nursery, autojump_clock: Any) -> None:

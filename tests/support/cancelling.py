@@ -1,23 +1,10 @@
 """Cancellation at every scheduler step, one after the other, until the work gets through."""
 
-import gc
 from collections.abc import Awaitable, Callable
 from itertools import count
-from pathlib import Path
 
 import trio
 import trio.testing
-
-
-def open_files() -> int:
-    """File descriptors of this process."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def open_files_at_rest() -> int:
-    """The same, once what earlier tests left to the garbage collector is closed: a count to come back to."""
-    gc.collect()
-    return open_files()
 
 
 class CancelAtStep(trio.abc.Instrument):

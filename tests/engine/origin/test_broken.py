@@ -1,12 +1,11 @@
 """Broken ends come at the byte that was chosen, and in the way that was chosen."""
 
-from pathlib import Path
-
 import pytest
 import trio
 import trio.testing
 
 from tests.engine.origin.client import Client, ends_within_a_day, in_memory, on_sockets, received_to_end
+from tests.support.descriptors import open_files, opened_since
 from tidegate.testing.origin import Connection, Listener, Origin, content_of, open_origin
 
 
@@ -104,7 +103,7 @@ async def test_a_stalled_upload_ends_with_the_client() -> None:
 async def test_stalls_end_one_by_one_each_with_its_client() -> None:
     """They share what hears of it, which goes with the last and comes again with the next."""
     async with open_origin(Listener(silent=True)) as origin:
-        before = _open_files()
+        before = open_files()
         for _ in range(2):
             clients = [await trio.open_tcp_stream("127.0.0.1", origin.port) for _ in range(3)]
             for left, client in reversed(list(enumerate(clients))):
@@ -114,11 +113,7 @@ async def test_stalls_end_one_by_one_each_with_its_client() -> None:
                     while origin.open_connections > left:
                         await trio.testing.wait_all_tasks_blocked()
                 assert origin.open_connections == left
-            assert _open_files() == before
-
-
-def _open_files() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+            assert not opened_since(before)
 
 
 async def test_an_end_is_reported_by_the_connection() -> None:
