@@ -67,6 +67,7 @@ if _typing.TYPE_CHECKING:
     from tidegate._policy.events import FetchFailed as FetchFailed
     from tidegate._policy.events import FetchFinished as FetchFinished
     from tidegate._policy.events import FetchStarted as FetchStarted
+    from tidegate._policy.events import HopFailed as HopFailed
     from tidegate._policy.events import HopFinished as HopFinished
     from tidegate._policy.events import HopStarted as HopStarted
     from tidegate._policy.events import Observer as Observer
@@ -86,6 +87,7 @@ _LATE: _typing.Final = {
     "FetchFailed": "tidegate._policy.events",
     "FetchFinished": "tidegate._policy.events",
     "FetchStarted": "tidegate._policy.events",
+    "HopFailed": "tidegate._policy.events",
     "HopFinished": "tidegate._policy.events",
     "HopStarted": "tidegate._policy.events",
     "Observer": "tidegate._policy.events",

@@ -34,7 +34,7 @@ from tidegate.telemetry import (
 )
 from tidegate.telemetry.lines import LineWriter, RotatingFile
 from tidegate.telemetry.outcomes import RULES
-from tidegate.testing.memory import Peer
+from tidegate.testing.memory import MemoryConnector, Peer
 from tidegate.testing.observer import RecordingObserver
 
 NOON = 1_800_000_000.0
@@ -73,9 +73,9 @@ async def records_of(nursery: trio.Nursery, url: str, **options: Any) -> list[Ho
 
 async def test_one_record_a_hop(nursery: trio.Nursery, autojump_clock: Any) -> None:
     first, last = await records_of(nursery, "http://a.example/start?secret=1", key="agent")
-    assert (first.hop, first.answer.status, first.content_bytes, first.duration) == (0, 302, None, 1)
-    assert (last.hop, last.answer.status, last.content_bytes, last.duration) == (1, 200, 7, 1)
-    assert last.answer.reused
+    assert (first.hop, first.status, first.content_bytes, first.duration) == (0, 302, None, 1)
+    assert (last.hop, last.status, last.content_bytes, last.duration) == (1, 200, 7, 1)
+    assert last.reused
     for record in (first, last):
         assert (record.decision, record.outcome) == (Decision.ALLOWED, Outcome.SUCCESS)
         assert (record.method, record.url.host, record.key, record.time) == (
@@ -85,8 +85,10 @@ async def test_one_record_a_hop(nursery: trio.Nursery, autojump_clock: Any) -> N
             NOON,
         )
         assert record.reason is record.phase is record.reported is None
-    assert first.seconds == {"admit": 0, "resolve": 0, "connect": 0, "send": 0, "head": 1}
-    assert last.seconds == {"resolve": 0, "send": 0, "head": 1, "content": 0}
+    assert first.seconds == {
+        "check": 0, "admit": 0, "resolve": 0, "connect": 0, "send": 0, "head": 1, "redirect": 0,
+    }  # fmt: skip
+    assert last.seconds == {"check": 0, "resolve": 0, "send": 0, "head": 1, "content": 0}
 
 
 @pytest.mark.parametrize(
@@ -128,9 +130,9 @@ async def test_decision_and_outcome(
 
 async def test_a_refused_redirect_is_a_hop_of_its_own(nursery: trio.Nursery, autojump_clock: Any) -> None:
     went, refused = await records_of(nursery, "http://a.example/away")
-    assert (went.decision, went.answer.status, went.outcome) == ("allowed", 302, "success")
+    assert (went.decision, went.status, went.outcome) == ("allowed", 302, "success")
     assert (refused.decision, refused.reason, refused.url.host) == ("denied", "private", "10.0.0.1")
-    assert refused.answer is None
+    assert refused.status is None
 
 
 class NoNames:
@@ -153,7 +155,8 @@ async def test_a_cancel(nursery: trio.Nursery, autojump_clock: Any) -> None:
     [record] = taken
     assert (record.cancelled, record.outcome, record.reason) == (True, "cancelled", None)
     assert (record.decision, record.phase, record.duration) == ("allowed", "head", 3)
-    assert record.seconds == {"admit": 0, "head": 3}
+    assert record.seconds == {"check": 0, "admit": 0, "resolve": 0, "connect": 0, "send": 0, "head": 3}
+    assert (record.peer, record.reused, record.status) == ("93.184.216.34", False, None)
 
 
 async def test_the_wait_for_a_slot_is_told(nursery: trio.Nursery, autojump_clock: Any) -> None:
@@ -166,6 +169,78 @@ async def test_the_wait_for_a_slot_is_told(nursery: trio.Nursery, autojump_clock
         for _ in range(2):
             inner.start_soon(engine.fetch, "http://a.example/")
     assert sorted(record.seconds[tidegate.Phase.ADMIT] for record in taken) == [0, 1]
+    assert all(record.duration == sum(record.seconds.values()) for record in taken)
+
+
+async def test_the_wait_for_an_authorization_is_told(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    async def authorize(host: str) -> bool:
+        await trio.sleep(2)
+        return True
+
+    taken: list[HopRecord] = []
+    async with engine_with(nursery, serve, observer=HopObserver(taken.append)) as (engine, _):
+        await engine.fetch("http://a.example/", authorize=authorize)
+        with pytest.raises(tidegate.AddressDenied):
+            await engine.fetch("http://10.0.0.1/", authorize=authorize)
+    went, refused = taken
+    assert (went.seconds[tidegate.Phase.AUTHORIZE], went.duration) == (2, 3)
+    assert (refused.seconds[tidegate.Phase.AUTHORIZE], refused.duration) == (2, 2)
+    assert refused.phase is tidegate.Phase.CHECK  # it was authorized; what refused it is the floor
+
+
+async def answers_and_stops(peer: Peer) -> None:
+    """A head and some content, then what the path says."""
+    request = await peer.receive_request()
+    assert request is not None
+    if "/loop" in request.line:
+        await peer.respond(status="302 Found", fields=[("Location", "/loop")])
+        await answers_and_stops(peer)
+    elif "/bad-location" in request.line:
+        await peer.respond(status="302 Found", fields=[("Location", "http://[")])
+    else:
+        await peer.send(b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nfour")
+    if "/slow" in request.line:
+        await peer.until_closed()
+
+
+@pytest.mark.parametrize(
+    ("path", "reason", "phase", "status", "wire_bytes"),
+    [
+        ("/slow", "timeout", "content", 503, 4),
+        ("/cut", "incomplete_content", "content", 503, 4),
+        ("/loop", "too_many_redirects", "redirect", 302, 0),
+        ("/bad-location", "bad_redirect", "redirect", 302, 0),
+    ],
+)
+async def test_what_came_before_a_failure_is_told(
+    path: str,
+    reason: str,
+    phase: str,
+    status: int,
+    wire_bytes: int,
+    nursery: trio.Nursery,
+    autojump_clock: Any,
+) -> None:
+    """Slow and hostile peers are what an operator looks for: their answer, address and bytes are there."""
+    record = (await records_of(nursery, f"http://a.example{path}", script=answers_and_stops, timeout=2))[-1]
+    assert (record.reason, record.phase, record.decision) == (reason, phase, "allowed")
+    assert (record.status, record.wire_bytes) == (status, wire_bytes)
+    assert (record.peer, record.reused) == ("93.184.216.34", path == "/loop")
+    assert record.seconds.keys() >= {"check", "resolve", "send", "head", phase}
+    assert sum(record.seconds.values()) == record.duration
+
+
+async def test_the_peer_of_a_failed_handshake_is_told(nursery: trio.Nursery, server_tls: Any) -> None:
+    """It was connected to, though nothing was ever sent to it."""
+    strangers = MemoryConnector(nursery, serve, server_tls("a.example"))
+    [record] = await records_of(nursery, "https://a.example/", connector=strangers)
+    assert (record.phase, record.peer, record.reused, record.tls_version) == (
+        "tls",
+        "93.184.216.34",
+        False,
+        None,
+    )
+    assert record.status is None
 
 
 async def test_a_repeat_is_counted(nursery: trio.Nursery) -> None:
@@ -185,7 +260,7 @@ async def test_a_repeat_is_counted(nursery: trio.Nursery) -> None:
         for _ in range(2):
             await engine.fetch("http://a.example/")
     assert [record.repeats for record in taken] == [0, 1]
-    assert not taken[1].answer.reused
+    assert not taken[1].reused
 
 
 async def test_hops_know_their_tool_call(nursery: trio.Nursery) -> None:
@@ -415,7 +490,10 @@ async def test_a_line_a_hop(nursery: trio.Nursery, tmp_path: Path, autojump_cloc
         "event": "hop", "agent": "agent", "hop": 0, "method": "GET", "scheme": "http", "host": "a.example",
         "port": 8080, "decision": "allowed", "outcome": "success", "status": 302, "peer": "93.184.216.34",
         "reused": False, "wire_bytes": 0, "duration": 1.0,
-        "seconds": {"admit": 0.0, "resolve": 0.0, "connect": 0.0, "send": 0.0, "head": 1.0},
+        "seconds": {
+            "check": 0.0, "admit": 0.0, "resolve": 0.0, "connect": 0.0, "send": 0.0, "head": 1.0,
+            "redirect": 0.0,
+        },
     }  # fmt: skip
     assert (last["fetch"], last["hop"], last["status"], last["reused"]) == (number, 1, 200, True)
     assert (last["wire_bytes"], last["content_bytes"]) == (7, 7)

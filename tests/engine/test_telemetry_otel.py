@@ -38,6 +38,9 @@ async def serve(peer: Peer) -> None:
             await peer.respond(status="302 Found", fields=[("Location", "http://10.0.0.1/deep/path")])
         elif path == "/hold":
             await trio.sleep_forever()
+        elif path == "/drip":
+            await peer.send(b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nfour")
+            await trio.sleep_forever()
         else:
             await peer.respond(b"content", status=f"{path[1:] or 200} Whatever")
 
@@ -207,6 +210,40 @@ async def test_our_deadline_is_an_error(sdk: Sdk, nursery: trio.Nursery, autojum
     assert sdk.points("tidegate.denied") == []
 
 
+async def test_an_answer_that_never_ends_is_told(
+    sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    """Whom it was, and what it answered: a status, if one was received, also of a request that failed."""
+    await fetch(nursery, sdk.observer(opt_in=["http.response.body.size"]), "http://a.example/drip", timeout=3)
+    [span] = sdk.spans
+    assert described(span) == {
+        "http.request.method": "GET",
+        "server.address": "a.example",
+        "server.port": 80,
+        "url.full": "http://a.example/drip",
+        "http.response.status_code": 503,
+        "network.protocol.version": "1.1",
+        "network.peer.address": "93.184.216.34",
+        "network.peer.port": 80,
+        "error.type": "timeout",
+    }
+    [point] = sdk.points("http.client.request.duration")
+    assert (point.attributes["error.type"], point.attributes["http.response.status_code"]) == ("timeout", 503)
+
+
+async def test_a_cancel_in_the_midst_of_an_answer_is_not_measured(
+    sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    """Its status is known, but how long the whole would have taken is not."""
+    async with engine_with(nursery, serve, observer=sdk.observer()) as (engine, _):
+        with trio.move_on_after(3):
+            await engine.fetch("http://a.example/drip")
+    [span] = sdk.spans
+    assert (span.attributes["http.response.status_code"], span.status.status_code) == (503, StatusCode.UNSET)
+    assert "error.type" not in span.attributes
+    assert sdk.points("http.client.request.duration") == []
+
+
 async def test_a_cancel_leaves_the_status_unset(sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any) -> None:
     """It is no error of anybody, and no success that a histogram should count."""
     async with engine_with(nursery, serve, observer=sdk.observer()) as (engine, _):
@@ -322,6 +359,11 @@ SIGNED = (
             "&X-Goog-Signature=REDACTED&page=2&SIG=8&sig=REDACTED",
         ),
         ("http://a.example/200?sig=a=b&c", "http://a.example/200?sig=REDACTED&c"),
+        # A server reads a key without its percent-encoding.
+        (
+            "http://a.example/200?s%69g=1&X%2dAmz-%53ignature=2&%73ig&a%26sig=3",
+            "http://a.example/200?s%69g=REDACTED&X%2dAmz-%53ignature=REDACTED&%73ig&a%26sig=3",
+        ),
     ],
 )
 async def test_queries_if_asked_for(
@@ -503,7 +545,7 @@ async def test_a_fetch_that_began_before_its_observer_cared(
     )  # fmt: skip
     for event in (
         tidegate.RequestRepeated(fetch=1, time=0, hop=0, error=lost),
-        tidegate.HopFinished(fetch=1, time=0, hop=0, outcome=hop, wire_bytes=0),
+        tidegate.HopFinished(fetch=1, time=0, hop=0, outcome=hop, wire_bytes=0, seconds={}),
         tidegate.FetchFinished(fetch=1, time=0, duration=0, status=200, content_bytes=0, truncated=False),
         tidegate.FetchFailed(fetch=1, time=0, duration=0, error=lost),
     ):

@@ -42,6 +42,7 @@ PUBLIC: Final = [
     "FetchStarted",
     "Headers",
     "Hop",
+    "HopFailed",
     "HopFinished",
     "HopStarted",
     "HostDenied",

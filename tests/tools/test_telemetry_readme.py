@@ -46,6 +46,7 @@ def test_audit(tmp_path: Path) -> None:
     assert block is not None
     shown = json.loads(block[1])
     assert set(shown) == set(line)
+    assert set(shown["seconds"]) == set(line["seconds"])
     varying = {"time", "fetch", "seconds", "duration"}
     for name in set(line) - varying:
         assert shown[name] == line[name], name
@@ -55,8 +56,12 @@ def test_audit(tmp_path: Path) -> None:
 
 def test_addresses(tmp_path: Path) -> None:
     done = run("addresses", tmp_path)
-    assert "local_name" in done.stdout
-    assert done.stderr == ""
+    assert done.stdout == "private\n"
+    [line] = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (line["host"], line["decision"]) == ("intranet.example.com", "denied")
+    assert line["blocked_addresses"] == ["10.0.0.5"]
+    for shown in re.findall(r'"[a-z_]+":(?:"[a-z]+"|\[[^]]*\])', examples(PAGE)["addresses"]):
+        assert shown in done.stderr
 
 
 def test_counters(tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ class Log:
             case tidegate.HopFinished():
                 assert_type(event.outcome, tidegate.Hop)
                 assert_type(event.wire_bytes, int)
+                assert_type(event.seconds, Mapping[tidegate.Phase, float])
+            case tidegate.HopFailed():
+                assert_type(event.error, tidegate.FetchError | None)
+                print(event.peer, event.reused, event.tls_version, event.status, event.http_version)
+                print(event.wire_bytes, event.seconds)
             case tidegate.FetchFinished():
                 print(event.duration, event.status, event.content_bytes, event.truncated)
             case tidegate.FetchFailed():

@@ -184,6 +184,7 @@ class Call:
                 break
             self._finish_hop()
             self._let_go()  # the content of a followed redirect is never read (pitfall 15)
+            self._exchange = None
             request = following
         assert self._exchange is not None
         decode = offers_codings(request.fields)
@@ -248,6 +249,8 @@ class Call:
             await authorize_host(self._authorize, url)
         if url.address is None:
             self.progress.enter(Phase.RESOLVE)
+        elif self._authorize is not None:
+            self.progress.enter(Phase.CHECK)
         addresses = await resolve_host(self._core.resolver, url)
         return check_addresses(self._core.policy, url, addresses)
 
@@ -260,11 +263,12 @@ class Call:
         except Exception as error:
             told = getattr(error, "strerror", None) or f"the connector failed ({type(error).__name__})"
             raise ConnectError(f"{targets[0].host} port {targets[0].port}: {told}") from error
+        self._connection = connection = Connection(target, stream)
         if target.scheme == "https":
             self.progress.enter(Phase.TLS)
             session = self._core.sessions.get(target, trio.current_time())
-            stream = await start_tls(stream, self._core.tls, target.host, session)
-        return Connection(target, stream)
+            connection.stream = await start_tls(stream, self._core.tls, target.host, session)
+        return connection
 
     async def _exchange_heads(self, connection: Connection, request: Request, message: bytes) -> Head:
         self._connection = connection
@@ -326,10 +330,11 @@ class Call:
 
     def fail(self, error: BaseException | None) -> None:
         """The call ends with an error, or is cancelled or abandoned (None): its connection is not kept."""
+        connection = self._connection
         self._drop()
         if isinstance(error, Exception):
             _forget_locals(error)
-        self.progress.fail(error if isinstance(error, FetchError) else None)
+        self.progress.fail(error if isinstance(error, FetchError) else None, connection, self._exchange)
 
     @property
     def url(self) -> URL:

@@ -2,7 +2,7 @@
 
 import logging
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -13,6 +13,7 @@ from tidegate._policy.events import (
     FetchFailed,
     FetchFinished,
     FetchStarted,
+    HopFailed,
     HopFinished,
     HopStarted,
     Observer,
@@ -25,6 +26,10 @@ from tidegate._policy.events import (
 from tidegate._policy.messages import Hop, Request
 from tidegate._policy.reasons import Phase
 from tidegate.errors import ConnectionLost, Denied, FetchError
+
+if TYPE_CHECKING:
+    from tidegate._wire.http1 import Exchange
+    from tidegate._wire.pool import Connection
 
 _log: Final = logging.getLogger("tidegate")
 
@@ -64,7 +69,7 @@ class ObservedProgress(Progress):
         """See `Progress`."""
         super().start_hop(request)
         if HopStarted in self._kinds:
-            now = self._starts[0]
+            now = self._starts[-1]
             self._tell(
                 HopStarted(
                     fetch=self._number,
@@ -95,7 +100,14 @@ class ObservedProgress(Progress):
         if HopFinished in self._kinds:
             now = trio.current_time()
             self._tell(
-                HopFinished(fetch=self._number, time=now, hop=self.hop, outcome=hop, wire_bytes=wire_bytes)
+                HopFinished(
+                    fetch=self._number,
+                    time=now,
+                    hop=self.hop,
+                    outcome=hop,
+                    wire_bytes=wire_bytes,
+                    seconds=self.seconds(),
+                )
             )
 
     def finish(self, status: int, content_bytes: int, truncated: bool) -> None:
@@ -113,15 +125,34 @@ class ObservedProgress(Progress):
                 )
             )
 
-    def fail(self, error: FetchError | None) -> None:
+    def fail(
+        self, error: FetchError | None, connection: "Connection | None", exchange: "Exchange | None"
+    ) -> None:
         """See `Progress`."""
-        super().fail(error)
+        super().fail(error, connection, exchange)
         number, now = self._number, trio.current_time()
         if PhaseFailed in self._kinds:
             phase, start = self._phases[-1], self._starts[-1]
             self._tell(
                 PhaseFailed(
                     fetch=number, time=now, hop=self.hop, phase=phase, duration=now - start, error=error
+                )
+            )
+        if HopFailed in self._kinds and self.url is not None:
+            head = exchange.head if exchange is not None else None
+            self._tell(
+                HopFailed(
+                    fetch=number,
+                    time=now,
+                    hop=self.hop,
+                    error=error,
+                    peer=str(connection.target.address) if connection is not None else None,
+                    reused=connection.reused if connection is not None else None,
+                    tls_version=connection.stream.tls_version if connection is not None else None,
+                    status=head.status if head is not None else None,
+                    http_version=head.http_version if head is not None else None,
+                    wire_bytes=exchange.wire_bytes if exchange is not None else 0,
+                    seconds=self.seconds(),
                 )
             )
         if FetchFailed in self._kinds:

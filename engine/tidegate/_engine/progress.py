@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidegate._policy.events import Observer
+    from tidegate._wire.http1 import Exchange
+    from tidegate._wire.pool import Connection
 
 # Checking and waiting for a slot are no network time.
 _UNTIMED: Final = (Phase.CHECK, Phase.ADMIT, Phase.AUTHORIZE, Phase.REDIRECT)
@@ -61,8 +63,11 @@ class Progress:
         """The next request is about to be checked."""
         self.hop = len(self.hops)
         self.url = request.url
-        self._phases = [Phase.CHECK]
-        self._starts = [trio.current_time()]
+        if self.hops:  # the first one waited for its slot before
+            self._phases.clear()
+            self._starts.clear()
+        self._phases.append(Phase.CHECK)
+        self._starts.append(trio.current_time())
 
     def report(self, refusal: Denied) -> None:
         """A host list on trial would have refused this hop."""
@@ -77,21 +82,32 @@ class Progress:
     def finish(self, status: int, content_bytes: int, truncated: bool) -> None:
         """The fetch gave a response."""
 
-    def fail(self, error: FetchError | None) -> None:
-        """The fetch ends with an error, or is cancelled or abandoned from outside (None)."""
+    def fail(
+        self, error: FetchError | None, connection: "Connection | None", exchange: "Exchange | None"
+    ) -> None:
+        """The fetch ends with an error, or is cancelled or abandoned from outside (None).
+
+        Args:
+            error: that is raised.
+            connection: of the hop that it was in, if it got so far.
+            exchange: the same.
+        """
         if error is not None:
             url = self.url.without_query if self.url is not None else None
             error.located(phase=self.phase, url=url, hop=self.hop)
 
-    def timings(self) -> Timings:
-        """The seconds per phase of this hop so far."""
-        seconds: dict[str, float] = {}
+    def seconds(self) -> dict[Phase, float]:
+        """The seconds per phase of this hop so far, in the order of the phases."""
+        seconds = dict.fromkeys(self._phases, 0.0)
         end = trio.current_time()
         for phase, start in zip(reversed(self._phases), reversed(self._starts), strict=True):
-            if phase not in _UNTIMED:
-                seconds[phase.value] = seconds.get(phase.value, 0.0) + end - start
+            seconds[phase] += end - start
             end = start
-        return Timings(**seconds)
+        return seconds
+
+    def timings(self) -> Timings:
+        """The seconds per phase of this hop so far, as far as they are the network's."""
+        return Timings(**{phase: spent for phase, spent in self.seconds().items() if phase not in _UNTIMED})
 
 
 def progress_of(observer: "Observer | None") -> Progress:

@@ -6,6 +6,7 @@ Events hold facts for operators: a URL may carry a query, so whoever writes even
 Named tuples, as they are made in half the time of a frozen dataclass: making them is what observing costs.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol, TypeAlias, get_args
 
 from tidegate._policy.messages import Hop
@@ -97,6 +98,7 @@ class HopFinished(NamedTuple):
     Attributes:
         outcome: what happened, with status, peer and timings.
         wire_bytes: content bytes received, before decoding.
+        seconds: how long each phase took, those of no network time included.
     """
 
     fetch: int
@@ -104,6 +106,35 @@ class HopFinished(NamedTuple):
     hop: int
     outcome: Hop
     wire_bytes: int
+    seconds: Mapping[Phase, float]
+
+
+class HopFailed(NamedTuple):
+    """A request was refused, failed, or was given up by its caller (`error` None); before `FetchFailed`.
+
+    What a slow or hostile peer has shown until then is there: None is what it had not come to.
+
+    Attributes:
+        peer: the address that was connected to, as text.
+        reused: the connection had served an earlier fetch.
+        tls_version: such as "TLSv1.3".
+        status: of the response head.
+        http_version: of the response head: "1.1" or "1.0".
+        wire_bytes: content bytes received, before decoding.
+        seconds: how long each phase took, the last one until it failed.
+    """
+
+    fetch: int
+    time: float
+    hop: int
+    error: FetchError | None
+    peer: str | None
+    reused: bool | None
+    tls_version: str | None
+    status: int | None
+    http_version: str | None
+    wire_bytes: int
+    seconds: Mapping[Phase, float]
 
 
 class FetchFinished(NamedTuple):
@@ -142,6 +173,7 @@ Event: TypeAlias = (
     | DenialReported
     | RequestRepeated
     | HopFinished
+    | HopFailed
     | FetchFinished
     | FetchFailed
 )

@@ -150,7 +150,7 @@ def shown(value: object) -> str | int | None:
 
 
 def _hop_line(record: HopRecord, policy: Policy | None) -> dict[str, object]:
-    url, answer, call = record.url, record.answer, record.call
+    url, call = record.url, record.call
     agent = call.agent if call is not None and call.agent is not None else record.key
     return {
         "agent": shown(agent),
@@ -168,12 +168,12 @@ def _hop_line(record: HopRecord, policy: Policy | None) -> dict[str, object]:
         "outcome": record.outcome,
         "reason": record.reason,
         "phase": record.phase,
-        "status": answer.status if answer is not None else None,
-        "peer": answer.peer if answer is not None else None,
-        "reused": answer.reused if answer is not None else None,
-        "tls": answer.tls_version if answer is not None else None,
+        "status": record.status,
+        "peer": record.peer,
+        "reused": record.reused,
+        "tls": record.tls_version,
         "repeats": record.repeats or None,
-        "wire_bytes": record.wire_bytes if answer is not None else None,
+        "wire_bytes": record.wire_bytes if record.status is not None else None,
         "content_bytes": record.content_bytes,
         "truncated": record.truncated or None,
         "seconds": {phase.value: round(seconds, 6) for phase, seconds in record.seconds.items()},
@@ -193,10 +193,10 @@ def _rule(record: HopRecord, policy: Policy | None) -> str | None:
 
 
 def _admitting_rule(policy: Policy, record: HopRecord) -> str | None:
-    url, answer = record.url, record.answer
+    url = record.url
     assert url is not None
-    if answer is not None:
-        peer = ip_address(answer.peer)
+    if record.peer is not None:
+        peer = ip_address(record.peer)
         for rule in policy.private_ranges:
             if rule.admits(url.host, peer):
                 return f"private_ranges {rule.cidr}"

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tidegate._policy.events import (
@@ -12,6 +12,7 @@ from tidegate._policy.events import (
     FetchFailed,
     FetchFinished,
     FetchStarted,
+    HopFailed,
     HopFinished,
     HopStarted,
     Observer,
@@ -21,15 +22,13 @@ from tidegate._policy.events import (
     RequestRepeated,
     kinds_of,
 )
-from tidegate._policy.messages import Hop, Timings
+from tidegate._policy.messages import Hop
 from tidegate._policy.reasons import Phase, Reason
 from tidegate._policy.url import URL
 from tidegate.telemetry.outcomes import RULES
 from tidegate.telemetry.records import Decision, HopRecord, ToolCall, current_tool_call
 
 _log: Final = logging.getLogger("tidegate.telemetry")
-
-_TIMED: Final = (Phase.RESOLVE, Phase.CONNECT, Phase.TLS, Phase.SEND, Phase.HEAD, Phase.CONTENT)
 
 # Whoever got here has passed every check. `REDIRECT` is about the next hop, after this one was answered.
 _AFTER_THE_CHECKS: Final = (Phase.CONNECT, Phase.TLS, Phase.SEND, Phase.HEAD, Phase.REDIRECT, Phase.CONTENT)
@@ -61,7 +60,8 @@ class HopObserver:
         if isinstance(event, HopStarted):
             if fetch.hop is not None:
                 self._hand_over(fetch, event.time)
-            fetch.begin(event, self._clock())
+                fetch.begin(event.time, self._clock())
+            fetch.note(event)
         elif isinstance(event, FetchFinished | FetchFailed):
             del self._fetches[event.fetch]
             fetch.note(event)
@@ -84,9 +84,10 @@ class _Fetch:
         self.key = event.key
         self.call: ToolCall | None = current_tool_call.get()
         self.hop: int | None = None
-        self._begin(event.time, wall_time)
+        self.begin(event.time, wall_time)
 
-    def _begin(self, started: float, wall_time: float) -> None:
+    def begin(self, started: float, wall_time: float) -> None:
+        """A hop begins; the first one with the wait for a slot."""
         self.started, self.wall_time = started, wall_time
         self.method: str | None = None
         self.url: URL | None = None
@@ -94,34 +95,31 @@ class _Fetch:
         self.reason: Reason | None = None
         self.phase: Phase | None = None
         self.cancelled = False
-        self.answer: Hop | None = None
+        self.peer: str | None = None
+        self.reused: bool | None = None
+        self.tls_version: str | None = None
+        self.status: int | None = None
         self.repeats = 0
         self.wire_bytes = 0
         self.content_bytes: int | None = None
         self.truncated = False
-        self.seconds: dict[Phase, float] = {}
-
-    def begin(self, event: HopStarted, wall_time: float) -> None:
-        """The next hop. The wait for a slot, which came before the first one, counts as a part of that."""
-        waited = event.time - self.started
-        first = self.hop is None
-        self._begin(event.time, wall_time)
-        if first:
-            self.seconds[Phase.ADMIT] = waited
-        self.hop, self.method, self.url = event.hop, event.method, event.url
+        self.seconds: Mapping[Phase, float] = {}
 
     def note(self, event: Event) -> None:
         match event:
+            case HopStarted():
+                self.hop, self.method, self.url = event.hop, event.method, event.url
             case PhaseFailed():
-                self.seconds[event.phase] = event.duration
                 self.phase = event.phase
+                self.seconds = {event.phase: event.duration}  # all there is of a fetch without a hop
             case DenialReported():
                 self.reported = event.refusal.reason
             case RequestRepeated():
                 self.repeats += 1
             case HopFinished():
-                self.answer, self.wire_bytes = event.outcome, event.wire_bytes
-                self._note_timings(event.outcome.timings)
+                self._note_end(event, event.outcome)
+            case HopFailed():
+                self._note_end(event, event)
             case FetchFinished():
                 self.content_bytes, self.truncated = event.content_bytes, event.truncated
             case FetchFailed():
@@ -129,17 +127,15 @@ class _Fetch:
                 if event.error is not None:
                     self.reason, self.phase = event.error.reason, event.error.phase
 
-    def _note_timings(self, timings: Timings) -> None:
-        for phase in _TIMED:
-            seconds = getattr(timings, phase)
-            if seconds is not None:
-                self.seconds[phase] = seconds
+    def _note_end(self, event: HopFinished | HopFailed, facts: Hop | HopFailed) -> None:
+        self.peer, self.reused, self.tls_version = facts.peer, facts.reused, facts.tls_version
+        self.status, self.wire_bytes, self.seconds = facts.status, event.wire_bytes, event.seconds
 
     def _decision(self) -> Decision | None:
         refused = self.reason is not None and self.reason in RULES
         if refused and self.phase is not Phase.REDIRECT:
             return Decision.DENIED
-        if self.answer is None and self.phase not in _AFTER_THE_CHECKS:
+        if self.peer is None and self.phase not in _AFTER_THE_CHECKS:
             return None
         return Decision.ALLOWED if self.reported is None else Decision.WOULD_DENY
 
@@ -158,7 +154,10 @@ class _Fetch:
             reason=self.reason,
             phase=self.phase,
             cancelled=self.cancelled,
-            answer=self.answer,
+            peer=self.peer,
+            reused=self.reused,
+            tls_version=self.tls_version,
+            status=self.status,
             repeats=self.repeats,
             wire_bytes=self.wire_bytes,
             content_bytes=self.content_bytes,

@@ -35,7 +35,7 @@ def _sentence(record: HopRecord) -> str:
         parts.append(f"reason={record.reason}")
     if record.reported is not None:
         parts.append(f"would_deny={record.reported}")
-    if record.answer is not None:
-        parts.append(f"status={record.answer.status} bytes={record.wire_bytes}")
+    if record.status is not None:
+        parts.append(f"status={record.status} bytes={record.wire_bytes}")
     parts.append(f"ms={record.duration * 1000:.1f}")
     return " ".join(parts)

@@ -24,14 +24,17 @@ from tidegate._policy.events import (
     DenialReported,
     Event,
     FetchFailed,
+    HopFailed,
     HopFinished,
     HopStarted,
     RequestRepeated,
 )
 from tidegate._policy.host import HostList
+from tidegate._policy.messages import Hop
 from tidegate._policy.reasons import Phase, Reason
 from tidegate._policy.url import URL
 from tidegate._version import __version__
+from tidegate.errors import FetchError
 from tidegate.telemetry import conventions as names
 from tidegate.telemetry.outcomes import Outcome, outcome_of
 from tidegate.telemetry.redaction import shown_url
@@ -121,8 +124,10 @@ class OpenTelemetryObserver:
                 self._begin(event.fetch, _Request(event.method, event.url, event.time, event.resends))
             case HopFinished():
                 self._answered(event)
-            case FetchFailed():
+            case HopFailed():
                 self._failed(event)
+            case FetchFailed():
+                self._metrics.failed(event.error)
             case RequestRepeated():
                 self._repeated(event)
             case DenialReported():
@@ -145,31 +150,30 @@ class OpenTelemetryObserver:
         request = self._requests.pop(event.fetch, None)
         if request is None:
             return
-        self._metrics.received(request, event.wire_bytes)
+        request.size = event.wire_bytes
         status = event.outcome.status
-        self._end(request, event.time, event, error=None if status < 400 else str(status))
+        self._end(request, event.time, event.outcome, error=None if status < 400 else str(status))
 
-    def _failed(self, event: FetchFailed) -> None:
+    def _failed(self, event: HopFailed) -> None:
         request = self._requests.pop(event.fetch, None)
-        reason = event.error.reason if event.error is not None else None
-        if reason is not None and outcome_of(reason) is Outcome.BLOCKED:
-            self._metrics.denied(reason)
-            if request is not None:
-                # At a redirect, the request itself was let through, and its target was refused.
-                request.blocked = event.error is not None and event.error.phase is not Phase.REDIRECT
-        if request is not None:
-            self._end(request, event.time, error=None if reason is None else reason.value)
+        if request is None:
+            return
+        error = event.error
+        # At a redirect, the request itself was let through, and its target was refused.
+        request.blocked = _is_blocked(error) and error is not None and error.phase is not Phase.REDIRECT
+        request.given_up = error is None
+        self._end(request, event.time, event, error=None if error is None else error.reason.value)
 
     def _end(
-        self, request: "_Request", now: float, answered: HopFinished | None = None, *, error: str | None
+        self, request: "_Request", now: float, answer: Hop | HopFailed | None = None, *, error: str | None
     ) -> None:
         """Measure the request, and make its span.
 
         Args:
             request: that has ended.
             now: the time on the trio clock.
-            answered: the peer's answer, if there was one.
-            error: `error.type`; None without an answer if its caller gave it up.
+            answer: what is known of the peer and of its answer.
+            error: `error.type`, if there is one.
         """
         url = request.url
         facts: _Attributes = {
@@ -177,26 +181,24 @@ class OpenTelemetryObserver:
             names.SERVER_ADDRESS: self._redact(url.host),
             names.SERVER_PORT: url.port,
         }
-        if answered is not None:
-            facts[names.HTTP_RESPONSE_STATUS_CODE] = answered.outcome.status
-            facts[names.NETWORK_PROTOCOL_VERSION] = answered.outcome.http_version
+        if answer is not None and answer.status is not None and answer.http_version is not None:
+            facts[names.HTTP_RESPONSE_STATUS_CODE] = answer.status
+            facts[names.NETWORK_PROTOCOL_VERSION] = answer.http_version
         if error is not None:
             facts[names.ERROR_TYPE] = error
         if self._measures:
             self._metrics.ended(request, now, facts)
         if self._traces:
-            self._make_span(request, now, facts, answered)
+            self._make_span(request, now, facts, None if answer is None else answer.peer)
 
-    def _make_span(
-        self, request: "_Request", now: float, facts: _Attributes, answered: HopFinished | None
-    ) -> None:
+    def _make_span(self, request: "_Request", now: float, facts: _Attributes, peer: str | None) -> None:
         # Made only now, with its times and its parent as they were: nothing can be its child, and one pass
         # over all attributes is a fifth cheaper than two. A sampler sees no fewer of them than at the start.
         span = self._tracer.start_span(
             request.method,
             context=request.context,
             kind=_CLIENT,
-            attributes=self._attributes(request, facts, answered),
+            attributes=self._attributes(request, facts, peer),
             start_time=request.began_at,
         )
         if names.ERROR_TYPE in facts:
@@ -205,9 +207,7 @@ class OpenTelemetryObserver:
         # and metric agree.
         span.end(request.began_at + round((now - request.started) * 1e9))
 
-    def _attributes(
-        self, request: "_Request", facts: _Attributes, answered: HopFinished | None
-    ) -> _Attributes:
+    def _attributes(self, request: "_Request", facts: _Attributes, peer: str | None) -> _Attributes:
         """The facts, and what metrics do not tell."""
         url = request.url
         attributes = dict(facts)  # the metrics' own may still be looked at
@@ -217,18 +217,22 @@ class OpenTelemetryObserver:
             attributes[names.HTTP_REQUEST_RESEND_COUNT] = request.resends
         if self._shows_scheme:
             attributes[names.URL_SCHEME] = url.scheme
-        if answered is not None:  # so it was let through, and its address is no secret (W-F3)
-            attributes[names.NETWORK_PEER_ADDRESS] = answered.outcome.peer
+        if peer is not None:  # so it was let through, and its address is no secret (W-F3)
+            attributes[names.NETWORK_PEER_ADDRESS] = peer
             attributes[names.NETWORK_PEER_PORT] = url.port
-            if self._shows_size:
-                attributes[names.HTTP_RESPONSE_BODY_SIZE] = answered.wire_bytes
+        if self._shows_size and request.size is not None:
+            attributes[names.HTTP_RESPONSE_BODY_SIZE] = request.size
         return attributes
 
 
 _NONE: Final = frozenset[type[Event]]()
 _KINDS: Final = frozenset[type[Event]](
-    {HopStarted, HopFinished, FetchFailed, RequestRepeated, DenialReported}
+    {HopStarted, HopFinished, HopFailed, FetchFailed, RequestRepeated, DenialReported}
 )
+
+
+def _is_blocked(error: FetchError | None) -> bool:
+    return error is not None and outcome_of(error.reason) is Outcome.BLOCKED
 
 
 def _is_set(provider: object) -> bool:
@@ -242,9 +246,11 @@ _FAILED: Final = Status(StatusCode.ERROR)
 
 
 class _Request:
-    """A request under way."""
+    """A request under way, and then what became of it."""
 
-    __slots__ = ("began_at", "blocked", "context", "method", "resends", "started", "url")
+    __slots__ = (
+        "began_at", "blocked", "context", "given_up", "method", "resends", "size", "started", "url",
+    )  # fmt: skip
 
     def __init__(self, method: str, url: URL, started: float, resends: int) -> None:
         self.method = method
@@ -254,6 +260,8 @@ class _Request:
         self.began_at = time.time_ns()
         self.context = get_current()  # whose span is the parent
         self.blocked = False
+        self.given_up = False
+        self.size: int | None = None  # content bytes on the wire, once they are all there
 
 
 class _Metrics:
@@ -312,20 +320,19 @@ class _Metrics:
         if self._active is not None:
             self._active.add(1, self._target(request))
 
-    def received(self, request: _Request, wire_bytes: int) -> None:
-        if self._size is not None:
-            self._size.record(wire_bytes, self._target(request))
-
     def ended(self, request: _Request, now: float, facts: _Attributes) -> None:
         if self._active is not None:
             self._active.add(-1, self._target(request))
+        if self._size is not None and request.size is not None:
+            self._size.record(request.size, self._target(request))
         # The duration of one that was given up would look like that of a success.
-        if names.HTTP_RESPONSE_STATUS_CODE in facts or names.ERROR_TYPE in facts:
+        if not request.given_up:
             named = facts if self._names(request) else {**facts, names.SERVER_ADDRESS: names.OTHER}
             self._duration.record(now - request.started, named)
 
-    def denied(self, reason: Reason) -> None:
-        self._denied.add(1, {names.REASON: reason.value})
+    def failed(self, error: FetchError | None) -> None:
+        if error is not None and _is_blocked(error):
+            self._denied.add(1, {names.REASON: error.reason.value})
 
     def reported(self, reason: Reason) -> None:
         self._reported.add(1, {names.REASON: reason.value})

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from tidegate._policy.messages import Hop
 from tidegate._policy.reasons import Phase, Reason
 from tidegate._policy.url import URL
 from tidegate.telemetry.outcomes import Outcome, outcome_of
@@ -79,12 +78,15 @@ class HopRecord:
         reason: why it was refused or failed.
         phase: where it ended, if it was refused, failed or cancelled.
         cancelled: its caller gave it up.
-        answer: status, peer and connection, if it was answered.
+        peer: the address that was connected to, as text; None if there was no connection.
+        reused: that connection had served an earlier fetch.
+        tls_version: such as "TLSv1.3".
+        status: of the response head, if there was one, also of a hop that failed afterwards.
         repeats: how often it was sent again because a kept connection was dead.
         wire_bytes: content bytes received, before decoding.
         content_bytes: decoded content bytes handed over; None if it was not the last hop of a good fetch.
         truncated: the content was cut at a cap.
-        seconds: how long each phase took; of a hop without an answer, only the one in which it ended.
+        seconds: how long each phase took.
     """
 
     fetch: int
@@ -100,7 +102,10 @@ class HopRecord:
     reason: Reason | None
     phase: Phase | None
     cancelled: bool
-    answer: Hop | None
+    peer: str | None
+    reused: bool | None
+    tls_version: str | None
+    status: int | None
     repeats: int
     wire_bytes: int
     content_bytes: int | None

@@ -2,6 +2,7 @@
 
 import re
 from typing import Final
+from urllib.parse import unquote
 
 from tidegate._policy.url import URL
 
@@ -29,4 +30,4 @@ def shown_url(url: URL, *, query: bool = False) -> str:
 
 
 def _covered(pair: re.Match[str]) -> str:
-    return f"{pair[1]}=REDACTED" if pair[1] in SIGNATURES else pair[0]
+    return f"{pair[1]}=REDACTED" if unquote(pair[1]) in SIGNATURES else pair[0]

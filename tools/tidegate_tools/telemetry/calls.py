@@ -259,7 +259,7 @@ def _of_hops(hops: list[HopRecord]) -> dict[str, object]:
         "method": first.method,
         "host": first.url.host if first.url is not None else None,
         "port": first.url.port if first.url is not None else None,
-        "status": last.answer.status if last.answer is not None else None,
+        "status": last.status,
         "hops": len(hops),
         "wire_bytes": sum(hop.wire_bytes for hop in hops),
         "content_bytes": last.content_bytes,
