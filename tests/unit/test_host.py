@@ -123,6 +123,13 @@ MALFORMED = [
     ("xn--bcher-KVA9.example", "punycode"),
     ("xn--te\u0161la", "punycode"),
     ("a.xn--127-0-0-1.example", "punycode"),
+    # Punycode takes any ASCII as it is; found by fuzzing.
+    ("xn--a b-0tp.example", "U+0020 ( )"),
+    ("xn--b]hervankx0-bchxample.c", "U+005D (])"),
+    ("xn--a}b-0tp.example", "U+007D (})"),
+    ("xn--a%20b-0tp.example", "percent-encoding is not decoded"),
+    ("xn--a\tb-0tp.example", "U+0009,"),
+    ("XN--A^B-0TP.example", "U+005E (^)"),
     ("xn--1ug.example", "UTS 46"),
     ("xn--u-ccb.example", "UTS 46"),
     # Would decode to a label that begins with xn-- again.

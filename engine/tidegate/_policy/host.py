@@ -159,11 +159,12 @@ def _ascii_label(label: str) -> str:
     # the quadratic punycode away from long input.
     if len(label) > _MAX_LABEL:
         raise _malformed("has a label longer than 63 octets")
-    if label.startswith(_A_LABEL_PREFIX):
-        return _checked_a_label(label)
+    # Before punycode, which takes any ASCII as it is.
     if odd := _NOT_PLAIN.search(label):
         hint = "; percent-encoding is not decoded there" if odd[0] == "%" else ""
         raise _malformed(f"holds {_described(odd[0])}, which no host name may hold{hint}")
+    if label.startswith(_A_LABEL_PREFIX):
+        return _checked_a_label(label)
     if label.isascii():
         return label
     return _encoded(label)
