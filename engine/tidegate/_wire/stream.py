@@ -20,8 +20,11 @@ RECEIVE_SIZE: Final = 64 * 1024
 _READS_PER_CHECKPOINT: Final = 64
 # More than that would have to fit the receive buffer, which the system grows only so far.
 _LOW_WATER: Final = 256 * 1024
-# OpenSSL wants a write that would block repeated with the same bytes, so they go in pieces of a record.
 _TLS_RECORD: Final = 16 * 1024
+_TLS_FEED: Final = 32 * 1024
+_MAX_FRUITLESS: Final = 256 * 1024
+"""Bytes of TLS that may come without a byte of content, or before the handshake is done. OpenSSL takes chains
+of certificates of up to 100 KiB, and a server's tickets are some hundred bytes each."""
 
 
 class Stream:
@@ -133,7 +136,7 @@ class Stream:
         return not self._poll.poll(0)
 
     def detach(self) -> socket.socket:
-        """Give the socket away, to a TLS stream; this stream must not be used any more."""
+        """Give the socket away, to a TLS stream; this stream must not be used any more, but may be closed."""
         return self._socket
 
     def close(self) -> None:
@@ -178,67 +181,136 @@ class Stream:
 
 
 class TLSStream(Stream):
-    """A stream under TLS, by a non-blocking `SSLSocket`. Made by `tidegate._wire.tls.start_tls`."""
+    """A stream under TLS. Made by `tidegate._wire.tls.start_tls`.
 
-    _socket: ssl.SSLSocket
+    OpenSSL works on memory and never sees the socket: given that, it stays in its own loop for as long as a
+    peer sends what is no content (tickets, requests to renegotiate), and no deadline would ever be seen.
 
-    def __init__(self, sock: ssl.SSLSocket, *, offers_session: bool) -> None:
+    Args:
+        sock: connected; this stream owns it from here on.
+        context: of the engine.
+        host: for SNI and the check of the certificate's name.
+        session: to resume.
+    """
+
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, host: str, session: ssl.SSLSession | None
+    ) -> None:
         super().__init__(sock)
-        self._offers_session = offers_session
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host, session=session)
+        self._offers_session = session is not None
+        self._fruitless = 0
+        self._unsent = b""
+        self._record = 0
 
     async def handshake(self) -> None:
         """Run the handshake.
 
         Raises:
-            ssl.SSLError, OSError: as the socket raised it; `start_tls` says it in our words.
+            ssl.SSLError, OSError: as OpenSSL or the socket raised it; `start_tls` says it in our words.
         """
-        while True:
-            wait = trio.lowlevel.wait_readable
+        while not self._shake_hands():
+            while not self._flush():
+                await trio.lowlevel.wait_writable(self._socket)
+            await trio.lowlevel.wait_readable(self._socket)
             try:
-                self._socket.do_handshake()
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLWantWriteError:
-                wait = trio.lowlevel.wait_writable
-            else:
-                self.tls_version = self._socket.version()
-                self.tls_resumed = bool(self._socket.session_reused) if self._offers_session else None
-                return
-            await wait(self._socket)
+                self._feed()
+            except BlockingIOError:
+                continue
+        while not self._flush():
+            await trio.lowlevel.wait_writable(self._socket)
+        self._fruitless = 0
+        self.tls_version = self._tls.version()
+        self.tls_resumed = bool(self._tls.session_reused) if self._offers_session else None
+
+    def _shake_hands(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError:
+            self._flush()  # the alert that tells the peer why
+            raise
+        return True
 
     @property
     def session(self) -> ssl.SSLSession | None:
         """The session to resume later; useful once the first response has been read (TLS 1.3 tickets)."""
-        return self._socket.session
+        return self._tls.session
 
     @property
     def alpn_protocol(self) -> str | None:
         """What ALPN agreed on."""
-        return self._socket.selected_alpn_protocol()
+        return self._tls.selected_alpn_protocol()
 
     def _send(self, data: bytes | memoryview) -> int:
         view, sent = memoryview(data), 0
         while sent < len(view):
-            try:
-                sent += self._socket.write(view[sent : sent + _TLS_RECORD])
-            except _WOULD_BLOCK:
+            if not self._record:
+                self._record = self._encrypt(view[sent : sent + _TLS_RECORD])
+            # A record counts when all of it has left; until then the caller comes back with the same bytes.
+            if not self._flush():
                 break
+            sent, self._record = sent + self._record, 0
         return sent
 
-    # `read` and `write` are what `recv` and `send` of an SSLSocket come to, without their detours.
+    def _encrypt(self, data: memoryview) -> int:
+        try:
+            return self._tls.write(data)
+        except ssl.SSLWantReadError:
+            raise OSError(None, "the peer wants to renegotiate TLS") from None
+
+    def _flush(self) -> bool:
+        """Hand over what TLS has to say; False if the system does not take all of it now."""
+        while self._unsent or self._outgoing.pending:
+            self._unsent = self._unsent or self._outgoing.read()
+            try:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+            except BlockingIOError:
+                return False
+        return True
 
     def _receive(self, max_bytes: int) -> bytes:
-        return self._socket.read(max_bytes)
+        return cast(bytes, self._decrypt(max_bytes))
 
     def _receive_into(self, buffer: memoryview) -> int:
-        count = self._socket.read(len(buffer), buffer)
-        return cast(int, count)  # the stubs know only the form without a buffer, which gives bytes
+        return cast(int, self._decrypt(len(buffer), buffer))
+
+    def _decrypt(self, *room: int | memoryview) -> bytes | int:
+        """Content out of what is here, or else out of one more piece: then others have their turn."""
+        if self._pending():
+            try:
+                return self._read(*room)
+            except ssl.SSLWantReadError:
+                pass  # the rest of a record is still to come
+        self._feed()
+        return self._read(*room)
+
+    def _read(self, *room: int | memoryview) -> bytes | int:
+        content: bytes | int = self._tls.read(*room)  # type: ignore[arg-type]  # the stubs lack the buffer
+        self._fruitless = 0
+        return content
+
+    def _feed(self) -> None:
+        """Give OpenSSL one piece of what has come, and the peer what OpenSSL answered to the one before."""
+        if not self._flush() and self._outgoing.pending > _MAX_FRUITLESS:
+            raise OSError(None, "the peer does not read what TLS answers it")
+        data = self._socket.recv(_TLS_FEED)
+        if not data:
+            self._incoming.write_eof()
+            return
+        self._fruitless += len(data)
+        if self._fruitless > _MAX_FRUITLESS:
+            raise OSError(None, f"{_MAX_FRUITLESS} bytes of TLS without any content")
+        self._incoming.write(data)
 
     def _wait_for(self, count: int) -> None:
         """Nothing: what the socket has to hold for so many bytes of content, only the peer knows."""
 
     def _pending(self) -> int:
-        return self._socket.pending()
+        return self._tls.pending() or self._incoming.pending
 
 
 _WOULD_BLOCK: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)

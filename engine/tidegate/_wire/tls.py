@@ -27,6 +27,7 @@ def client_context(
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.load_default_certs()
     try:
         if ca_file is not None:
@@ -133,16 +134,7 @@ async def start_tls(
     """
     try:
         check_context(context)
-        tls = TLSStream(
-            context.wrap_socket(
-                stream.detach(),
-                server_hostname=host,
-                do_handshake_on_connect=False,
-                suppress_ragged_eofs=False,
-                session=session,
-            ),
-            offers_session=session is not None,
-        )
+        tls = TLSStream(stream.detach(), context, host, session)
     except (ValueError, OSError) as error:
         stream.close()
         raise TLSError(f"TLS could not start with {host}: {error}") from None
