@@ -35,6 +35,10 @@ from tidegate.errors import (
 
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,20})[ \t]*(?:;[^\r\n]*)?")
+_NEXT_CHUNK: Final = re.compile(rb"\r\n([0-9A-Fa-f]{1,8})\r\n")
+"""The end of a chunk and the line of the next one, if that is plain."""
+
+_CHUNKS_PER_CHECKPOINT: Final = 1024
 _ONE_SEND: Final = 16 * 1024
 """Content bytes that are copied behind the request head, to leave with it."""
 
@@ -74,6 +78,7 @@ class Exchange:
         self._framing = Framing.NONE
         self._remaining = 0
         self._in_chunk = False
+        self._chunks = 0
         self._overhead = 0
         self._failure: FetchError | None = None
         self._sent = False
@@ -148,11 +153,14 @@ class Exchange:
             async for piece in content:
                 if not isinstance(piece, bytes | bytearray | memoryview):
                     raise InvalidArgument(f"content pieces must be bytes, not {type(piece).__name__}")
-                total += len(piece)
+                # An iterable that never waits, and a peer that takes everything, would shut out all others.
+                await trio.lowlevel.checkpoint()
+                data = bytes(piece)  # the items of a memoryview may be larger than bytes
+                total += len(data)
                 if total > self._limits.max_request_content:
                     raise _too_much_content(self._limits)
-                if piece:
-                    await self._stream.send_all(b"%x\r\n%b\r\n" % (len(piece), piece))
+                if data:
+                    await self._stream.send_all(b"%x\r\n%b\r\n" % (len(data), data))
         await self._stream.send_all(b"0\r\n\r\n")
 
     # Receiving the head ...
@@ -290,11 +298,19 @@ class Exchange:
             first.write((await self.receive_content())[: wanted - first.tell()])
         if wanted <= first.tell():
             return first.getvalue()
-        whole = BytesIO(bytes(wanted))
+        try:
+            whole = BytesIO(bytes(wanted))
+        except MemoryError:  # announced, and not there; whatever comes may still be much less
+            return await self._receive_growing(first, wanted)
         with whole.getbuffer() as view:
             start = first.tell()
             view[:start] = first.getbuffer()
             await self._fill(view[start:])
+        return whole.getvalue()
+
+    async def _receive_growing(self, whole: BytesIO, wanted: int) -> bytes:
+        while whole.tell() < wanted:
+            whole.write((await self.receive_content())[: wanted - whole.tell()])
         return whole.getvalue()
 
     async def _fill(self, view: memoryview) -> None:
@@ -322,6 +338,9 @@ class Exchange:
     # Chunks (RFC 9112 7.1) ...
 
     async def _receive_chunked(self) -> bytes:
+        if self._chunks > _CHUNKS_PER_CHECKPOINT:
+            self._chunks = 0
+            await trio.lowlevel.checkpoint()
         while not self._remaining:
             if self._in_chunk:
                 await self._receive_chunk_end()
@@ -336,7 +355,22 @@ class Exchange:
         if not piece:
             raise self._cut_short()
         self._remaining -= len(piece)
-        return piece  # the end of the chunk is read with the next one: content is not kept waiting for it
+        # The end of the chunk is read with the next one: content is not kept waiting for it.
+        return piece if self._remaining or not self._buffer else b"".join([piece, *self._whole_chunks()])
+
+    def _whole_chunks(self) -> list[bytes]:
+        """The plain chunks that follow and are here already: a peer may send one for every byte."""
+        chunks: list[bytes] = []
+        position = 0
+        while (match := _NEXT_CHUNK.match(self._buffer, position)) is not None:
+            start, size = match.end(), int(match[1], 16)
+            if not 0 < size <= len(self._buffer) - start:
+                break
+            position = start + size
+            chunks.append(bytes(self._buffer[start:position]))
+        del self._buffer[:position]
+        self._chunks += 1 + len(chunks)
+        return chunks
 
     async def _receive_chunk_line(self) -> int:
         line = await self._receive_line()
