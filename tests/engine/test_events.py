@@ -1,6 +1,7 @@
 """What an observer is told, and that it can neither break a fetch nor learn a secret."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -211,3 +212,35 @@ async def test_no_frame_of_an_error_holds_a_credential(
     frames = [entry.frame.f_locals for entry in caught.traceback if "/tidegate/" in str(entry.path)]
     assert frames
     assert "s3cret" not in repr(frames)
+
+
+def _circle() -> Exception:
+    """As a fall-back gives it that reports its first error: `first from second`, which came of `first`."""
+    first, second = OSError("first"), OSError("second")
+    second.__context__ = first
+    first.__cause__ = second
+    return first
+
+
+def _own() -> Exception:
+    error = OSError("its own cause")
+    error.__cause__ = error
+    return error
+
+
+def _group() -> Exception:
+    return ExceptionGroup("several", [_circle(), ValueError()])
+
+
+@pytest.mark.parametrize("made", [_circle, _own, _group])
+async def test_causes_that_lead_in_a_circle(made: Callable[[], Exception], nursery: trio.Nursery) -> None:
+    """Other people's exceptions may do that; the fetch ends all the same."""
+
+    class Broken:
+        async def resolve(self, host: str) -> Any:
+            await trio.lowlevel.checkpoint()
+            raise made()
+
+    async with engine_with(nursery, serve, resolver=Broken()) as (engine, _):
+        with pytest.raises(tidegate.ResolutionError, match="the resolver failed"):
+            await engine.fetch("http://a.example/")

@@ -241,6 +241,25 @@ async def test_a_redirect_gives_its_connection_back(nursery: trio.Nursery) -> No
         assert len(connector.connected) == 1
 
 
+@pytest.mark.parametrize(
+    ("credential", "kept"),
+    [
+        ("Basic YTpi", True),
+        ("Bearer ntlm", True),
+        ("NTLM TlRMTVNTUAAB", False),
+        ("negotiate\tYII=", False),
+    ],
+)
+async def test_a_connection_that_was_authenticated_is_not_kept(
+    credential: str, kept: bool, nursery: trio.Nursery
+) -> None:
+    """RFC 4559 6: a server takes whatever follows on it for the same caller's."""
+    async with engine_with(nursery, ok) as (engine, connector):
+        await engine.fetch(URL, headers={"Authorization": credential}, key="a")
+        response = await engine.fetch(URL, key="b")
+        assert (response.hops[0].reused, len(connector.connected)) == (kept, 1 if kept else 2)
+
+
 async def test_addresses_of_one_name_are_tried_for_reuse_in_order(nursery: trio.Nursery) -> None:
     resolver = Answers(["93.184.216.34"], ["93.184.216.35", "93.184.216.34"])
     async with engine_with(nursery, ok, resolver=resolver) as (engine, connector):

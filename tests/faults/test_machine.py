@@ -1,9 +1,8 @@
 """Faults that are no single fetch: an engine that closes in flight, overload, and a process out of memory.
 
-What happens when memory runs out, decided here: a `MemoryError` of the caller's process is nobody's fault but
-the process's own, so it passes through `fetch` as it is, unless a decoder reports it as an error of its own,
-which is then a `RemoteProtocolError`. Either way the socket is closed, the slot given back, and the engine
-serves the next fetch.
+When memory runs out, the fetch that needs it fails with `MessageTooLarge`, or with `RemoteProtocolError`
+where a decoder reports it as an error of its own. Either way it is told at once and in its phase, the socket
+is closed, the slot given back, and the engine serves the next fetch.
 """
 
 import subprocess
@@ -159,11 +158,12 @@ async def main():
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             limits = resource.getrlimit(resource.RLIMIT_AS)
             resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + room, limits[1]))
+            started = trio.current_time()
             try:
                 await engine.fetch("http://a.example/bomb", limits=tidegate.Limits(max_content=64 << 20))
                 outcome = "a response"
-            except (MemoryError, tidegate.RemoteProtocolError) as error:
-                outcome = type(error).__name__
+            except tidegate.FetchError as error:
+                outcome = f"{type(error).__name__}:{error.phase}:{trio.current_time() - started < 30}"
             resource.setrlimit(resource.RLIMIT_AS, limits)
             response = await engine.fetch("http://a.example/")
             await trio.testing.wait_all_tasks_blocked()
@@ -191,7 +191,10 @@ def run(program: str, *arguments: str) -> str:
 def test_memory_limit_hit_in_a_decoder(coding: str, room: int) -> None:
     """64 MiB are decoded where there is no room for them: see the policy above."""
     outcome, healthy, leaked = run(OUT_OF_MEMORY, coding, str(room)).split(" ", 2)
-    assert outcome in ("MemoryError", "RemoteProtocolError")
+    error, phase, at_once = outcome.split(":")
+    assert error in ("MessageTooLarge", "RemoteProtocolError")
+    assert phase == "content" or (room, phase) == (0, "head")  # without any room, it may be the head already
+    assert at_once == "True"
     assert (healthy, int(leaked) <= 0) == ("healthy", True)
 
 

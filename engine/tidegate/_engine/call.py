@@ -26,7 +26,7 @@ from tidegate._wire.connect import Connector
 from tidegate._wire.heads import Head
 from tidegate._wire.http1 import Exchange
 from tidegate._wire.pool import IDLE_TIMEOUT, Connection, Pool
-from tidegate._wire.request import offers_codings, request_head
+from tidegate._wire.request import authenticates_connection, offers_codings, request_head
 from tidegate._wire.resolve import Resolver
 from tidegate._wire.tls import SessionCache, start_tls
 from tidegate.errors import (
@@ -35,6 +35,7 @@ from tidegate.errors import (
     DeadlineExceeded,
     EngineClosed,
     FetchError,
+    MessageTooLarge,
     TooManyRedirects,
 )
 
@@ -113,6 +114,11 @@ class Bounded:
         if self._scope.cancelled_caught:
             # Not chained: that trio cancelled us is how it was done, not why.
             raise (_engine_closed() if self._core.closed else self._call.deadline_exceeded()) from None
+        if isinstance(error, MemoryError):
+            # From here, as what led to it holds what there was no more room for.
+            raise MessageTooLarge(
+                "there is not enough memory for this fetch: lower max_content, or give the process more"
+            ) from None
         return swallowed
 
 
@@ -272,6 +278,7 @@ class Call:
 
     async def _exchange_heads(self, connection: Connection, request: Request, message: bytes) -> Head:
         self._connection = connection
+        connection.authenticated = authenticates_connection(message)
         self._exchange = Exchange(connection.stream, self._limits)
         self.progress.enter(Phase.SEND)
         await self._exchange.send(message, request.content)
@@ -396,11 +403,22 @@ _DOING: Final = {
 }
 
 
-def _forget_locals(error: BaseException | None) -> None:
-    """Clear the ended frames of a traceback: some held a credential, and error reporters print locals."""
-    while error is not None:
-        clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+def _forget_locals(error: BaseException) -> None:
+    """Clear the ended frames of a traceback: some held a credential, and error reporters print locals.
+
+    All that led to it are somebody else's, too, and may lead in a circle: `raise first from second`.
+    """
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        clear_frames(current.__traceback__)
+        waiting += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            waiting += current.exceptions
 
 
 def _engine_closed() -> EngineClosed:

@@ -19,11 +19,18 @@ MAX_IDLE_PER_HOST: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A stream to a pinned target, and how often it has been used."""
+    """A stream to a pinned target, and how it has been used.
+
+    Attributes:
+        reused: it has served an earlier fetch.
+        authenticated: a request authenticated the connection itself, so whatever follows on it is that
+            caller's; it is never kept.
+    """
 
     target: PinnedTarget
     stream: Stream
     reused: bool = False
+    authenticated: bool = False
     expires: float = 0.0
 
     def close(self) -> None:
@@ -36,7 +43,7 @@ class Pool:
 
     A connection is only given to a fetch whose own checks have just pinned the very same target: scheme,
     host, port, address, and whether it may be this machine (pitfalls 6 and 12: a certificate is checked for
-    one name only).
+    one name only). One that a credential was bound to serves nobody else (RFC 4559 6).
 
     Args:
         max_idle: idle connections in all; 0 keeps none.
@@ -76,7 +83,8 @@ class Pool:
         promised = IDLE_TIMEOUT if keep_alive is None else keep_alive - KEEP_ALIVE_MARGIN
         connection.expires = now + min(IDLE_TIMEOUT, promised)
         kept = self._idle.get(connection.target, [])
-        if connection.expires <= now or len(kept) >= MAX_IDLE_PER_HOST or not self._make_room(now):
+        wanted = not connection.authenticated and connection.expires > now and len(kept) < MAX_IDLE_PER_HOST
+        if not (wanted and self._make_room(now)):
             connection.close()
             return
         self._idle.setdefault(connection.target, kept).append(connection)

@@ -1,5 +1,6 @@
 """The bytes of a request head (RFC 9112 3): origin-form, one Host, framing by us alone."""
 
+import re
 from functools import cache
 from typing import Final
 
@@ -29,6 +30,15 @@ def request_head(request: Request, fields: Fields) -> bytes:
         "\r\n",
     ]
     return "\r\n".join(lines).encode("ascii")
+
+
+# Schemes that authenticate the connection and not the request (RFC 4559 6).
+_BY_CONNECTION: Final = re.compile(rb"(?i)\nauthorization:[ \t]*(?:ntlm|negotiate)")
+
+
+def authenticates_connection(head: bytes) -> bool:
+    """True if a request head carries a credential that a server may take for all that follows."""
+    return _BY_CONNECTION.search(head) is not None
 
 
 def _lines(fields: Fields) -> list[str]:
