@@ -232,12 +232,73 @@ async def test_too_many_waiting_is_overloaded(nursery: trio.Nursery) -> None:
         engine_with(nursery, gate.script, max_concurrency=1) as (engine, _),
         trio.open_nursery() as fetches,
     ):
-        await start(fetches, engine, " ".join(f"a{n}" for n in range(17)))
-        with pytest.raises(tidegate.Overloaded) as caught:
+        for _ in range(17):
+            fetches.start_soon(engine.fetch, URL)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(tidegate.Overloaded, match="16 fetches are waiting") as caught:
             await engine.fetch(URL)
         assert (caught.value.reason, caught.value.phase) == ("overloaded", "admit")
         gate.open.set()
     assert len(gate.arrived) == 17
+
+
+async def test_the_newcomer_takes_the_place_of_who_has_most_waiting(nursery: trio.Nursery) -> None:
+    """Two agents, or fetches without a key, fill the queue: a third one is still served."""
+    gate = Gate()
+    refused: list[str] = []
+
+    async def fetch(engine: tidegate.Engine, name: str) -> None:
+        try:
+            await engine.fetch(f"{URL}{name}", key=None if name[0] == "-" else name[0])
+        except tidegate.Overloaded as error:
+            assert "32 fetches are waiting" in str(error)
+            refused.append(name)
+
+    async with (
+        engine_with(nursery, gate.script, max_concurrency=2) as (engine, _),
+        trio.open_nursery() as fetches,
+    ):
+
+        async def start_all(names: list[str]) -> None:
+            for name in names:
+                fetches.start_soon(fetch, engine, name)
+                await trio.testing.wait_all_tasks_blocked()
+
+        await start_all(["a0", "b0", *(f"a{n}" for n in range(1, 15)), *(f"-{n}" for n in range(18))])
+        assert refused == []
+        await start_all(["c1"])
+        assert refused == ["-17"]  # the last of the longest
+        await start_all(["c2", "b1", "-18"])
+        assert refused == ["-17", "-16", "-15", "-18"]  # who has most waiting has no more room
+        gate.open.set()
+    assert sorted({"c1", "c2", "b1"} & set(gate.arrived)) == ["b1", "c1", "c2"]
+    assert len(gate.arrived) == 34
+
+
+async def test_cancelled_and_turned_away_at_once(nursery: trio.Nursery) -> None:
+    """Whichever comes first, no place is lost."""
+    gate = Gate()
+    async with (
+        engine_with(nursery, gate.script, max_concurrency=1) as (engine, _),
+        trio.open_nursery() as fetches,
+    ):
+        scopes = [trio.CancelScope() for _ in range(17)]
+
+        async def fetch(scope: trio.CancelScope) -> None:
+            with scope:
+                await engine.fetch(URL)
+
+        for scope in scopes:
+            fetches.start_soon(fetch, scope)
+            await trio.testing.wait_all_tasks_blocked()
+        fetches.start_soon(lambda: engine.fetch(URL, key="b"))
+        await trio.lowlevel.checkpoint()
+        for scope in scopes[1:]:
+            scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        gate.open.set()
+        assert (await engine.fetch(URL, key="c")).status == 200
+    assert len(gate.arrived) == 3
 
 
 @pytest.mark.parametrize(

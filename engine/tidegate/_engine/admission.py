@@ -20,7 +20,8 @@ class Admission:
 
     Whoever waits is served in turns: by key, within one key by host, within both first come first served. An
     agent with a thousand fetches waits behind itself, not in front of everybody else, and its fetches of a
-    host that has no room left hold up no other.
+    host that has no room left hold up no other. When the queue is full, a fetch of a key that has fewer in it
+    than another one takes the place of that one's last.
 
     Args:
         slots: fetches at once.
@@ -39,22 +40,24 @@ class Admission:
         self._hosts: dict[str, int] = {}
         self._waiting: OrderedDict[object, OrderedDict[str, _Queue]] = OrderedDict()
         self._waiters = 0
+        self._turned_away: set[trio.lowlevel.Task] = set()
 
     async def acquire(self, key: object, host: str) -> None:
         """Take a slot, waiting for it if need be.
 
         Raises:
-            Overloaded: too many wait already, or too many of this key.
+            Overloaded: too many wait already, or too many of this key; also after a wait, when others who
+                have fewer waiting come.
         """
         if self._free and self._has_room(key, host):
             self._take(key, host)
             return
-        if self._waiters >= self._max_waiting:
-            raise Overloaded(f"{self._waiters} fetches are waiting for a slot already; try again later")
         if key is not None and self._waiters_of(key) >= self._max_waiting_per_key:
             raise Overloaded(
                 f"{self._waiters_of(key)} fetches of this key are waiting for a slot already; try again later"
             )
+        if self._waiters >= self._max_waiting:
+            self._make_room_for(key)
         await self._wait(key, host)
 
     async def move(self, key: object, host: str, to: str) -> None:
@@ -109,6 +112,22 @@ class Admission:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
+        if task in self._turned_away:
+            self._turned_away.remove(task)
+            raise self._overloaded()
+
+    def _make_room_for(self, key: object) -> None:
+        longest = max(self._waiting, key=self._waiters_of)
+        if self._waiters_of(key) + 1 >= self._waiters_of(longest):
+            raise self._overloaded()
+        host, queue = max(self._waiting[longest].items(), key=lambda item: len(item[1]))
+        task = queue[-1]
+        self._forget(longest, host, task)
+        self._turned_away.add(task)
+        trio.lowlevel.reschedule(task)
+
+    def _overloaded(self) -> Overloaded:
+        return Overloaded(f"{self._max_waiting} fetches are waiting for a slot already; try again later")
 
     def _waiters_of(self, key: object) -> int:
         return sum(len(queue) for queue in self._waiting.get(key, {}).values())
