@@ -16,7 +16,7 @@ from tidegate.telemetry import AuditLog
 from tidegate.testing.memory import MemoryConnector, Peer
 from tidegate_tools.audit.lines import MAX_LINE, Line, LogReader
 from tidegate_tools.audit.suggest import as_yaml, suggest
-from tidegate_tools.audit.summary import Latencies, Summary, Timeline, summarise
+from tidegate_tools.audit.summary import Latencies, Summary, Timeline, series_of, summarise
 from tidegate_tools.cli import main
 from tidegate_tools.web_request.config import WebRequestConfig
 from tidegate_tools.web_request.document import parse_yaml
@@ -30,6 +30,15 @@ def hop(host: str | None = "a.example", **facts: Any) -> dict[str, Any]:
         "time": NOON, "event": "hop", "agent": "crm", "fetch": 1, "hop": 0, "method": "GET",
         "scheme": "https", "host": host, "port": 443, "decision": "allowed", "outcome": "success",
         "status": 200, "reused": False, "wire_bytes": 10, "seconds": {"head": 0.1}, "duration": 0.1,
+    }  # fmt: skip
+    return {**line, **facts}
+
+
+def call(**facts: Any) -> dict[str, Any]:
+    """A line of a tool call, here of one that found no grant."""
+    line = {
+        "time": NOON, "event": "call", "agent": "evil", "tool": "Fetch", "kind": "tool.call.denied",
+        "decision": "denied", "rule": "tool_grants", "outcome": "blocked", "error": "permission_denied",
     }  # fmt: skip
     return {**line, **facts}
 
@@ -93,7 +102,7 @@ def test_blank_lines_and_a_last_line_without_end() -> None:
     assert (len(lines), unreadable) == (1, 0)
 
 
-@pytest.mark.parametrize("value", ["5", None, True, [], {}, -1, float("nan"), float("inf"), 10**400])
+@pytest.mark.parametrize("value", ["5", None, True, [], {}, -1, float("nan"), float("inf"), 10**400, 1.1e15])
 def test_a_fact_of_another_kind_counts_as_none(value: Any) -> None:
     line = Line("hop", 0.0, {"x": value})
     assert line.number("x") == 0
@@ -106,7 +115,7 @@ def test_facts_of_any_kind_spoil_no_summary() -> None:
     names = [name for name in hop() if name not in ("time", "event")]
     lines = [Line("hop", 0.0, {**hop(), name: value}) for name in names for value in odd]
     lines += [Line("hop", 0.0, {**hop(), "seconds": {"head": value}}) for value in odd]
-    assert summarise(lines).total.requests == len(lines)
+    assert summarise(lines).tallies.total.count == len(lines)
     suggest(lines)
 
 
@@ -116,16 +125,16 @@ def test_memory_is_bounded() -> None:
         Line(
             "hop",
             float(number * 7919),
-            {"host": f"h{number}.example", "agent": number, "reason": f"r{number}"},
+            {"host": f"h{number}.example", "agent": number, "reason": f"r{number}", "outcome": "error"},
         )
         for number in range(30_000)
     )
-    summary = summarise(lines)
-    assert summary.total.requests == 30_000
-    for names in (summary.hosts, summary.agents, summary.reasons):
+    tallies = summarise(lines).tallies
+    assert tallies.total.count == 30_000
+    for names in (tallies.hosts, tallies.agents, tallies.reasons):
         assert len(names) <= 20_001
-    assert summary.hosts["(others)"].requests == 10_000
-    assert len(summary.timeline.buckets) <= 2048
+    assert tallies.hosts["(others)"].count == 10_000
+    assert len(tallies.timeline.buckets) <= 2048
 
 
 def test_a_timeline_keeps_every_request_as_it_grows_coarser() -> None:
@@ -134,7 +143,7 @@ def test_a_timeline_keeps_every_request_as_it_grows_coarser() -> None:
         timeline.add(second, "success", 1)
     timeline.fit(96)
     assert timeline.span <= 96 or timeline.step == 31_449_600 * 10_000
-    assert sum(tally.requests for tally in timeline.buckets.values()) == 10
+    assert sum(tally.count for tally in timeline.buckets.values()) == 10
 
 
 @pytest.mark.parametrize("value", [1e-6, 0.00012, 0.001, 0.0999, 1.0, 7.3, 3600.0])
@@ -158,16 +167,44 @@ def test_a_summary() -> None:
         )
     )
     summary = summarise(lines)
-    assert dict(summary.total.series) == {
+    tallies = summary.tallies
+    assert dict(tallies.total.series) == {
         "success": 1, "would_deny": 1, "blocked": 1, "timeout": 1, "invalid": 1,
     }  # fmt: skip
     assert (summary.calls, summary.lost, summary.reused, summary.answered) == (1, 3, 1, 2)
-    assert dict(summary.reasons) == {"private": 1, "timeout": 1, "invalid_field": 1}
-    assert dict(summary.reported) == {"not_in_allowlist": 1}
-    assert summary.total.wire_bytes == 40
-    assert {name: tally.requests for name, tally in summary.hosts.items()} == {
+    assert dict(tallies.reasons) == {
+        ("private", "blocked"): 1, ("timeout", "timeout"): 1, ("invalid_field", "invalid"): 1,
+    }  # fmt: skip
+    assert dict(tallies.reported) == {"not_in_allowlist": 1}
+    assert tallies.total.wire_bytes == 40
+    assert {name: tally.count for name, tally in tallies.hosts.items()} == {
         "a.example": 3, "b.example": 1, "(none)": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "series"),
+    [
+        ({"outcome": "success"}, "success"),
+        ({"outcome": "success", "decision": "would_deny"}, "would_deny"),
+        ({"outcome": "blocked"}, "blocked"),
+        ({"outcome": "cancelled", "decision": "denied"}, "cancelled"),
+        ({"outcome": "of another version", "decision": "denied"}, "blocked"),
+        ({"outcome": None, "decision": "denied"}, "blocked"),
+        ({"outcome": "of another version", "reason": "odd"}, "error"),
+        ({"outcome": [], "error": "tool_failed"}, "error"),
+        ({"outcome": None, "decision": "would_deny"}, "would_deny"),
+        ({"outcome": None}, "success"),
+    ],
+)
+def test_what_became_of_a_request(facts: dict[str, Any], series: str) -> None:
+    """An outcome that we do not know is not taken for a success while the line says otherwise."""
+    assert series_of(Line("hop", 0.0, {**hop(), **facts})) == series
+
+
+def test_a_failure_without_a_reason_is_one_all_the_same() -> None:
+    lines, _ = read(encoded(hop(outcome="error"), hop(outcome="blocked", reason="")))
+    assert dict(summarise(lines).tallies.reasons) == {("(none)", "error"): 1, ("(none)", "blocked"): 1}
 
 
 # Suggesting --------------------------------------------------------------------------------------------
@@ -215,9 +252,8 @@ def test_the_yaml_is_what_the_configuration_takes() -> None:
     document = parse_yaml(text, "suggested.yaml")
     assert document.mistakes == ()
     config = WebRequestConfig.model_validate(document.data)
-    assert list(config.allowed_hosts) == ["b.example", "2606:4700:4700::1111", "a.example"]
+    assert list(config.allowed_hosts or ()) == ["b.example", "2606:4700:4700::1111", "a.example"]
     assert '"b.example"             # 2 requests, the last on 2026-08-03' in text
-    assert as_yaml({}) == "allowed_hosts: []\n"
 
 
 async def serve(peer: Peer) -> None:

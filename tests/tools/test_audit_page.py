@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import subprocess
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -18,10 +19,11 @@ from typing import Any
 import pytest
 
 from tests.tools.test_audit import encoded, hop, read, refused
+from tidegate import Reason
 from tidegate_tools.audit import charts, marks
 from tidegate_tools.audit.page import render_page
 from tidegate_tools.audit.style import STYLE
-from tidegate_tools.audit.summary import SERIES, summarise
+from tidegate_tools.audit.summary import SERIES, Tally, summarise
 
 
 def page_of(*lines: dict[str, Any], title: str = "audit.jsonl") -> str:
@@ -149,11 +151,70 @@ def test_ticks(most: float, whole: bool, ticks: Any) -> None:
         (marks.duration(0.25), "250 ms"), (marks.duration(1.234), "1.23 s"), (marks.duration(30), "30 s"),
         (marks.share(1, 3), "33.3 %"), (marks.share(0, 3), "0 %"), (marks.share(1, 10_000), "< 0.1 %"),
         (marks.share(1, 0), "0 %"), (marks.plural(1, "line"), "1 line"), (marks.plural(2, "line"), "2 lines"),
-        (marks.shortened("abcdefghij", 7), "abc…hij"), (marks.shortened("abc", 3), "abc"),
+        (marks.shortened("abcdefghij", 5), "abc…hij"), (marks.shortened("abc", 2), "abc"),
     ],
 )  # fmt: skip
 def test_numbers_for_people(told: str, text: str) -> None:
     assert told == text
+
+
+# The last two are beyond what can be known: a ligature as wide as a word, a heap of marks.
+WIDE_NAMES = [
+    "東京の巨大なエージェントの名前はとても長いです一二三四五",
+    "서울의 거대한 에이전트 이름은 아주 깁니다",
+    "ＡＢＣＤＥＦＧＨＩＪＫＬＭＮＯＰ",
+    "😀🎉🚀🔥" * 6,
+    "W" * 40,
+    "mmmmmmmmmmmmmmmmmmmmmmmmmm",
+    "0123456789" * 4,
+    "ЖЩЮШ" * 8,
+    "ﷺ" * 13 + "www",
+    "e" + "\u0301" * 200,
+]
+
+
+@pytest.mark.parametrize("name", [*WIDE_NAMES, "xn--a", "", "a.example"])
+@pytest.mark.parametrize("most", [2.0, 5.5, 13.0])
+def test_a_shortened_name_is_no_wider_than_its_room(name: str, most: float) -> None:
+    shown = marks.shortened(name, most)
+    assert marks.width(shown) <= most
+    if shown != name:
+        head, tail = shown.split("…")
+        assert name.startswith(head)
+        assert name.endswith(tail)
+        assert not tail or unicodedata.category(tail[0]) != "Mn"
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [("東", "a"), ("Ａ", "A"), ("😀", "a"), ("한", "a"), ("a", "e\u0301"[1:]), ("W", "i")]
+)
+def test_widths_are_those_of_the_characters(wide: str, narrow: str) -> None:
+    """Not one each: East Asian ones and emoji take the room of two, marks nearly none."""
+    assert marks.width(wide) >= 1.15 * marks.width(narrow)
+
+
+def test_reasons_are_shown_whole() -> None:
+    slugs = ("permission_denied", "tool_not_found", "invalid_args", "net_denied", "tool_failed", "fs_denied")
+    page = page_of(*(hop(reason=reason, outcome="error") for reason in slugs))
+    page += page_of(*(hop(reported=reason) for reason in Reason))
+    assert "…" not in page
+    for reason in Reason:
+        assert marks.shortened(reason, 158 / 12) == reason
+
+
+def test_the_longest_bar_leaves_room_for_its_value() -> None:
+    """Also for more than a few digits."""
+    tallies = {"a.example": Tally(Counter(success=123_456_789, error=1), 1.23e14), "b.example": Tally()}
+    [row, _] = re.findall(
+        r'<text x="([0-9.]+)" y="[0-9.]+" class="value"[^>]*>([^<]*)<',
+        charts.tallies_by_name("x", tallies, 9),
+    )
+    assert float(row[0]) + 12 * marks.width(row[1]) <= 510
+    [(x, text)] = re.findall(
+        r'<text x="([0-9.]+)" y="[0-9.]+" class="value"[^>]*>([^<]*)<',
+        charts.counts_by_name("x", [("private", 10**12, "blocked")]),
+    )
+    assert float(x) + 12 * marks.width(text) <= 510
 
 
 # That it can do no harm --------------------------------------------------------------------------------
@@ -255,7 +316,7 @@ def screenshot(chromium: str, page: Path, *options: str) -> tuple[Path, str]:
     picture = page.with_suffix(".png")
     command = [
         chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-        f"--user-data-dir={page.parent / 'profile'}", "--window-size=1240,1700",
+        f"--user-data-dir={page.parent / 'profile'}", "--window-size=1240,2000",
         "--force-device-scale-factor=0.5", "--host-resolver-rules=MAP * ~NOTFOUND",
         "--enable-logging=stderr", f"--screenshot={picture}", *options, page.as_uri(),
     ]  # fmt: skip
@@ -323,7 +384,7 @@ def test_a_browser_draws_it(scheme: int, option: str, chromium: str, tmp_path: P
     assert "Refused to" not in said
     assert "CONSOLE" not in said
     drawn = Counter(pixels(picture.read_bytes()))
-    assert drawn.total() == 620 * 850
+    assert drawn.total() == 620 * 1000
     wanted = colours(scheme)
     for name in ("page", "card"):
         assert drawn[wanted[name]] > 50_000, name
@@ -346,3 +407,32 @@ def test_a_browser_makes_text_of_names(chromium: str, tmp_path: Path) -> None:
     assert set(elements.tags) <= ALLOWED_TAGS
     assert elements.attributes <= ALLOWED_ATTRIBUTES | {"open"}
     assert "<title>audit.jsonl · tidegate audit</title>" in done.stdout
+
+
+MEASURE = """<script>
+const outside = [...document.querySelectorAll("svg text")].filter(text => {
+  const box = text.getBBox(), room = text.ownerSVGElement.viewBox.baseVal;
+  return box.x < 0 || box.x + box.width > room.width + 0.5;
+});
+document.title = "outside: " + outside.map(text => text.firstChild.data).join(", ");
+</script></body>"""
+
+
+@pytest.mark.slow
+def test_a_browser_finds_room_for_every_label(chromium: str, tmp_path: Path) -> None:
+    """As wide as its fonts make them: nothing of a plot is beyond its edges, where it would be cut off."""
+    lines = [
+        hop(name, agent=name, reason=name, outcome="error", wire_bytes=10**14) for name in WIDE_NAMES[:-2]
+    ]
+    content = page_of(*lines, *days_of_traffic())
+    assert len(re.findall('class="label"[^>]*>[^<]*…', content)) >= len(lines)
+    page = tmp_path / "report.html"
+    # The page itself lets no script in, which would have to measure.
+    policy = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
+    page.write_text(policy.sub("", content).replace("</body>", MEASURE), encoding="utf-8")
+    command = [
+        chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+        f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "<title>outside: </title>" in done.stdout

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import count as numbers
 from typing import Final
 
-from tidegate_tools.audit.marks import count, duration, escaped, moment, shortened, size
+from tidegate_tools.audit.marks import count, duration, escaped, moment, shortened, size, width
 from tidegate_tools.audit.summary import SERIES, Latencies, Tally, Timeline
 
 NAMES: Final = {
@@ -27,7 +27,8 @@ _WIDE: Final = 1060
 _HALF: Final = 510
 _ROW: Final = 26
 _LABEL: Final = 168
-_LABEL_CHARACTERS: Final = 22
+_EM: Final = 12
+"""The size of the letters of labels and values, as the style has it."""
 
 
 def _svg(width: int, height: int, title: str, parts: Iterable[str]) -> str:
@@ -60,7 +61,7 @@ class _Frame:
     top: float
     height: int
 
-    LEFT = 58
+    LEFT = 66
     TOP = 12
     BOTTOM = 26
 
@@ -82,11 +83,12 @@ def _frame(timeline: Timeline, top: float, height: int) -> _Frame:
     return _Frame(min(timeline.buckets), columns, timeline.step, top, height)
 
 
-def requests_by_time(timeline: Timeline) -> str:
-    """Columns of requests, stacked by what became of them."""
-    ticks = nice_ticks(max(tally.requests for tally in timeline.buckets.values()), whole=True)
+def by_time(timeline: Timeline) -> str:
+    """Columns of requests and calls, stacked by what became of them."""
+    ticks = nice_ticks(max(tally.count for tally in timeline.buckets.values()), whole=True)
     frame = _frame(timeline, ticks[-1], 250)
-    return _svg(_WIDE, frame.height, "Requests by time", _stacked_columns(timeline, frame, ticks))
+    columns = _stacked_columns(timeline, frame, ticks)
+    return _svg(_WIDE, frame.height, "Requests and refusals by time", columns)
 
 
 def _stacked_columns(timeline: Timeline, frame: _Frame, ticks: Sequence[float]) -> Iterator[str]:
@@ -174,36 +176,42 @@ def _present(tally: Tally) -> list[str]:
 
 def tallies_by_name(title: str, tallies: Mapping[str, Tally], most: int) -> str:
     """Bars of requests by host, agent and so on, stacked by what became of them; the busiest first."""
-    rows = sorted(tallies.items(), key=lambda item: (-item[1].requests, item[0]))
+    rows = sorted(tallies.items(), key=lambda item: (-item[1].count, item[0]))
     shown, rest = rows[:most], rows[most:]
     if rest:
         others = Tally()
         for _, tally in rest:
             others.absorb(tally)
         shown.append((f"{count(len(rest))} others", others))
-    top = max(tally.requests for _, tally in shown)
-    parts = [part for number, row in enumerate(shown) for part in _tally_row(number, *row, top)]
+    top = max(tally.count for _, tally in shown)
+    space = _space(_told(tally) for _, tally in shown)
+    parts = [part for number, row in enumerate(shown) for part in _tally_row(number, *row, space / top)]
     return _svg(_HALF, len(shown) * _ROW + 4, title, parts)
 
 
-def _tally_row(number: int, name: str, tally: Tally, top: int) -> Iterator[str]:
+def _space(values: Iterable[str]) -> float:
+    """How long a bar may be beside its label and the widest of the values."""
+    return _HALF - _LABEL - 12 - _EM * max(map(width, values))
+
+
+def _told(tally: Tally) -> str:
+    return f"{count(tally.count)} · {size(tally.wire_bytes)}" if tally.wire_bytes else count(tally.count)
+
+
+def _tally_row(number: int, name: str, tally: Tally, each: float) -> Iterator[str]:
     yield _name(number, name)
-    space = _HALF - _LABEL - 108
     x = float(_LABEL)
     for series in _present(tally):
         value = tally.series[series]
-        width = max(space * value / top, 1.5)
+        long = max(value * each, 1.5)
         title = f"{name}: {count(value)} {NAMES[series]}"
-        yield _rect(x, number * _ROW + 6, width, _ROW - 10, series, title)
-        x += width
-    told = (
-        f"{count(tally.requests)}  ·  {size(tally.wire_bytes)}" if tally.wire_bytes else count(tally.requests)
-    )
-    yield _text(x + 7, number * _ROW + 19, told, "value")
+        yield _rect(x, number * _ROW + 6, long, _ROW - 10, series, title)
+        x += long
+    yield _text(x + 7, number * _ROW + 19, _told(tally), "value")
 
 
 def _name(number: int, name: str) -> str:
-    label = escaped(shortened(name, _LABEL_CHARACTERS))
+    label = escaped(shortened(name, (_LABEL - 10) / _EM))
     return (
         f'<text x="{_LABEL - 10}" y="{number * _ROW + 19}" class="label" text-anchor="end">'
         f"{label}<title>{escaped(name)}</title></text>"
@@ -212,15 +220,15 @@ def _name(number: int, name: str) -> str:
 
 def counts_by_name(title: str, counts: Sequence[tuple[str, int, str]]) -> str:
     """Bars of plain counts: name, count, and the series whose colour it has."""
-    top = max(value for _, value, _ in counts)
+    each = _space(count(value) for _, value, _ in counts) / max(value for _, value, _ in counts)
     parts = []
     for number, (name, value, series) in enumerate(counts):
-        width = max((_HALF - _LABEL - 70) * value / top, 1.5)
+        long = max(value * each, 1.5)
         told = f"{name}: {count(value)} {NAMES[series]}"
         parts += [
             _name(number, name),
-            _rect(_LABEL, number * _ROW + 6, width, _ROW - 10, series, told),
-            _text(_LABEL + width + 7, number * _ROW + 19, count(value), "value"),
+            _rect(_LABEL, number * _ROW + 6, long, _ROW - 10, series, told),
+            _text(_LABEL + long + 7, number * _ROW + 19, count(value), "value"),
         ]
     return _svg(_HALF, len(counts) * _ROW + 4, title, parts)
 

@@ -3,6 +3,8 @@
 import html
 import unicodedata
 from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Final
 
 # Controls, formats (the marks that reorder text are among them), halves of characters, line and paragraph
 # separators, what is unassigned or private: shown as what they are, or a name could pass for another one.
@@ -24,13 +26,47 @@ def escaped(text: str) -> str:
     return html.escape(visible(text), quote=True)
 
 
-def shortened(text: str, most: int) -> str:
-    """At most so many characters, the middle left out, not yet escaped."""
+# Widths in ems: those of the widest font that the style names, DejaVu Sans, rounded up by kinds.
+_NARROW: Final = frozenset(" !'(),-./:;I[]fijlrt|·\u202f")
+_BROAD: Final = frozenset("%@MWmw…")
+_MARK: Final = 0.25
+
+
+def width(text: str) -> float:
+    """How wide a text can be in the fonts of the page, in ems; what is wider than its room is cut off."""
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> float:
+    if character in _NARROW:
+        return 0.42
+    if character in _BROAD:
+        return 1.0
+    if character.isascii():
+        return 0.85 if character.isupper() or character in "#&+<=>^~" else 0.66
+    kind = unicodedata.category(character)
+    if kind in ("Mn", "Me"):  # they stand on the character before, but a heap of them has to end somewhere
+        return _MARK
+    is_wide = kind != "So" and unicodedata.east_asian_width(character) in ("W", "F")
+    return 1.0 if is_wide or kind == "Ll" else 1.3  # emoji are So, and wider than an em
+
+
+def shortened(text: str, most: float) -> str:
+    """At most so many ems of a text, the middle left out, not yet escaped."""
     text = visible(text)
-    if len(text) <= most:
+    if width(text) <= most:
         return text
-    head = (most - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+    half = (most - _width("…")) / 2
+    head, tail = _fitting(text, half), _fitting(text[::-1], half)[::-1]
+    while tail and _width(tail[0]) == _MARK:  # of a character that is left out
+        tail = tail[1:]
+    return f"{head}…{tail}"
+
+
+def _fitting(text: str, most: float) -> str:
+    """As much of the beginning as fits."""
+    ends = accumulate(map(_width, text))
+    return "".join(character for character, end in zip(text, ends, strict=True) if end <= most)
 
 
 def count(number: float) -> str:

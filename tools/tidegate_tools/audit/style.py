@@ -21,7 +21,7 @@ header p { margin: 2px 0; color: var(--soft); }
 h1 { margin: 0; font-size: 27px; line-height: 1.25; letter-spacing: -.01em; overflow-wrap: anywhere; }
 .kicker { text-transform: uppercase; letter-spacing: .1em; font-size: 12px; font-weight: 600; }
 main { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; padding-top: 14px; }
-.tiles, .wide, .warning, main > .empty { grid-column: 1 / -1; }
+.tiles, .wide, .warning, .counted, main > .empty { grid-column: 1 / -1; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(118px, 1fr)); gap: 12px; }
 .tile { background: var(--card); border: 1px solid var(--edge); border-top: 3px solid var(--line);
   border-radius: 10px; padding: 12px 14px; }
@@ -57,6 +57,7 @@ text { fill: var(--ink); } .axis { fill: var(--soft); font-size: 11.5px; } .valu
 .warning { margin: 0; padding: 10px 16px; border-radius: 10px; border-left: 4px solid var(--would_deny);
   background: var(--card); }
 .empty { color: var(--soft); margin: 8px 0; }
+.counted { color: var(--soft); margin: -4px 2px 0; font-size: 13px; }
 summary { cursor: pointer; color: var(--soft); }
 table { border-collapse: collapse; width: 100%; margin-top: 10px; font-size: 14px; }
 th, td { text-align: right; padding: 5px 10px; border-bottom: 1px solid var(--line); font-weight: 400; }

@@ -1,11 +1,13 @@
 """`tidegate audit`: what an audit log says, as a host list or as a page."""
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
@@ -23,8 +25,8 @@ _LOGS = click.argument("logs", metavar="LOG...", nargs=-1, required=True)
 def command() -> None:
     """Say what an audit log says.
 
-    LOG is a file that the engine's audit log has written, or several: the rotated ones as well, in any order.
-    A `-` is standard input.
+    LOG is a file that the engine's audit log has written, or several: the rotated ones as well, in any order,
+    compressed by gzip or not. A `-` is standard input.
     """
 
 
@@ -42,9 +44,9 @@ def suggest_command(logs: tuple[str, ...], denied: bool, as_json: bool) -> int:
     from tidegate_tools.audit.suggest import as_yaml, suggest
     from tidegate_tools.cli.failures import write_json
 
-    with ExitStack() as stack:
-        reader = LogReader()
-        found = suggest(reader.read(_opened(logs, stack)))
+    reader = LogReader()
+    with _files(logs, reader) as files:
+        found = suggest(reader.read(files))
     hosts = {**found.hosts, **(found.refused if denied else {})}
     if as_json:
         write_json(_facts(hosts, found, reader))
@@ -69,6 +71,9 @@ def _facts(hosts: "dict[str, Wanted]", found: "Suggestion", reader: "LogReader")
             for host, wanted in sorted(hosts.items())
         ],
         "unreadable": reader.unreadable,
+        "broken": reader.broken,
+        "unsent_calls": found.unsent,
+        "missing_requests": found.missing,
     }
 
 
@@ -77,8 +82,23 @@ def _remarks(found: "Suggestion", reader: "LogReader", *, denied: bool) -> None:
         complain(f"{_counted(len(found.refused), 'host')} refused by a list left out: --denied adds them")
     if found.unusable:
         complain(f"{_counted(len(found.unusable), 'name')} in the log that no host list takes left out")
+    if found.unsent:
+        calls = _counted(found.unsent, "tool call")
+        complain(f"{calls} refused before any request: no line tells which hosts they were for")
+    if found.missing:
+        complain(
+            f"{_counted(found.missing, 'request')} of tool calls without a line here, so their hosts may be "
+            "missing: the engine needs the log's observer, too"
+        )
+    _remark_on(reader)
+
+
+def _remark_on(reader: "LogReader") -> None:
     if reader.unreadable:
         complain(f"{_counted(reader.unreadable, 'line')} could not be read")
+    if reader.broken:
+        broken = _counted(reader.broken, "compressed log")
+        complain(f"{broken} damaged or cut off, and read as far as it goes")
 
 
 def _counted(number: int, what: str) -> str:
@@ -93,30 +113,72 @@ def report_command(logs: tuple[str, ...], output: str, title: str | None) -> int
     """Make one page of HTML with plots of a log.
 
     It needs no network and no script: requests and refusals by time, by host, by reason and by agent, the
-    latency of each phase, and bytes.
+    latency of each phase, and bytes. Nobody but you may read it, as with the log.
     """
     from tidegate_tools.audit.lines import LogReader
     from tidegate_tools.audit.page import render_page
     from tidegate_tools.audit.summary import summarise
 
-    with ExitStack() as stack:
-        reader = LogReader()
-        summary = summarise(reader.read(_opened(logs, stack)))
-    summary.unreadable = reader.unreadable
-    page = render_page(summary, title or _title(logs))
+    _refuse_to_overwrite(logs, output)
+    reader = LogReader()
+    with _files(logs, reader) as files:
+        summary = summarise(reader.read(files))
+    summary.unreadable, summary.broken = reader.unreadable, reader.broken
+    _write(output, render_page(summary, title or _title(logs)))
+    _remark_on(reader)
+    return ExitCode.DONE
+
+
+def _write(output: str, page: str) -> None:
+    from tidegate_tools.audit.saving import save_page
+
     if output == "-":
         write_text(page)
-        return ExitCode.DONE
+        return
     try:
-        Path(output).write_text(page, encoding="utf-8")
+        save_page(output, page)
     except OSError as error:
         raise CommandError(f"{output} cannot be written: {error.strerror}") from None
-    return ExitCode.DONE
+
+
+def _refuse_to_overwrite(logs: tuple[str, ...], output: str) -> None:
+    """By what the names stand for: a link to a log, or another name of it, is the log."""
+    target = _regular_file(output, sys.stdout)
+    for name in logs:
+        source = _regular_file(name, sys.stdin)
+        if target is not None and source is not None and os.path.samestat(source, target):
+            raise UsageError(f"-o {output} is the log {name} that is read: give the page another name")
+
+
+def _regular_file(name: str, stream: TextIO | None) -> os.stat_result | None:
+    """What a name, or `-` for a stream, stands for; None if that is no file, or not there yet."""
+    with suppress(OSError):
+        if name != "-":
+            found = Path(name).stat()
+        elif stream is not None:
+            found = os.fstat(stream.fileno())
+        else:
+            return None
+        return found if stat.S_ISREG(found.st_mode) else None
+    return None
 
 
 def _title(logs: tuple[str, ...]) -> str:
     name = "standard input" if logs[0] == "-" else Path(logs[0]).name
     return name if len(logs) == 1 else f"{name} and {len(logs) - 1} more"
+
+
+@contextmanager
+def _files(logs: tuple[str, ...], reader: "LogReader") -> Iterator[Iterator[BinaryIO]]:
+    """The logs, to be read to their end within the block."""
+    with ExitStack() as stack:
+        try:
+            yield _opened(logs, stack)
+        except OSError as error:
+            raise UsageError(f"the log cannot be read to its end: {error.strerror}") from None
+    # A log without a line says that nothing happened; what is no log says nothing at all.
+    if not reader.read_lines and (reader.unreadable or reader.broken):
+        raise UsageError("not one line could be read: this is no audit log, or it is damaged")
 
 
 def _opened(logs: tuple[str, ...], stack: ExitStack) -> Iterator[BinaryIO]:
