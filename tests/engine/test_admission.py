@@ -1,5 +1,6 @@
 """Slots: bounded, fair by key and host, refused when too many wait (backpressure and fairness)."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -285,7 +286,7 @@ async def test_cancelled_and_turned_away_at_once(nursery: trio.Nursery) -> None:
         scopes = [trio.CancelScope() for _ in range(17)]
 
         async def fetch(scope: trio.CancelScope) -> None:
-            with scope:
+            with scope, suppress(tidegate.Overloaded):
                 await engine.fetch(URL)
 
         for scope in scopes:
