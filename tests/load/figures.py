@@ -6,7 +6,7 @@ from statistics import median, quantiles
 from typing import TypeAlias
 
 from tests.load.job import BEFORE, ENDING, HELD, OPENING, Outcome
-from tests.load.plan import Attack
+from tests.load.plan import Attack, holds_of
 
 Runs: TypeAlias = Sequence[Outcome]
 Results: TypeAlias = Mapping[Attack, Mapping[str, Runs]]
@@ -40,6 +40,21 @@ def growth(runs: Runs) -> dict[str, float]:
         what: median(getattr(run.after, field) / getattr(run.before, field) - 1 for run in runs)
         for what, field in _RESOURCES.items()
     }
+
+
+def elsewhere(runs: Runs, attack: Attack) -> float:
+    """The share of holds whose deadline struck in another phase than planned; 0 where a client tells none."""
+    planned = {hold.title: hold.phase for hold in holds_of(attack.scheme)}
+    return median(
+        sum(
+            number
+            for title, phases in run.phases.items()
+            for phase, number in phases.items()
+            if phase != planned[title]
+        )
+        / attack.holds
+        for run in runs
+    )
 
 
 def overshoots(run: Outcome) -> list[float]:

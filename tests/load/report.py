@@ -3,7 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tests.load.figures import UNDER_ATTACK, Results, Runs, bytes_per_hold, growth, overshoot, slowdown
+from tests.load.figures import (
+    UNDER_ATTACK,
+    Results,
+    Runs,
+    bytes_per_hold,
+    elsewhere,
+    growth,
+    overshoot,
+    slowdown,
+)
 from tests.load.plan import (
     BARE,
     ENGINE,
@@ -21,7 +30,7 @@ _CLIENT = (
     "client",
     "overshoot p50",
     "p99",
-    "KB a hold",
+    "KiB a hold",
     "healthy p99: opening",
     "held",
     "ending",
@@ -55,7 +64,7 @@ def _aims_of(attack: Attack, clients: Mapping[str, Runs]) -> Iterator[tuple[str,
         met = round(ratio, 2) <= MAX_OVERSHOOT
         yield "overshoot of the deadline, p99", f"{MAX_OVERSHOOT:g} of {BARE}", f"{ratio:.2f}", met
     memory, limit = bytes_per_hold(engine, attack) / KIB, MAX_BYTES[attack.scheme] / KIB
-    yield "memory of a hold", f"{limit:g} KB", f"{memory:.1f} KB", round(memory, 1) <= limit
+    yield "memory of a hold", f"{limit:g} KiB", f"{memory:.2f} KiB", memory <= limit
     slower = slowdown(engine, *UNDER_ATTACK)
     aim = f"{MAX_SLOWDOWN:g} times before"
     yield "healthy fetch, p99", aim, f"{slower:.1f} times", round(slower, 1) <= MAX_SLOWDOWN
@@ -85,6 +94,9 @@ def _remarks(results: Results) -> Iterator[str]:
         for client, runs in clients.items():
             for said, times in _endings(runs).items():
                 yield f"- {attack.title}: {client}: {times} times {said}."
+            early = elsewhere(runs, attack)
+            if early:
+                yield f"- {attack.title}: {client}: {early:.1%} of the holds never got to their phase."
 
 
 def _endings(runs: Runs) -> Counter[str]:

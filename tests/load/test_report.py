@@ -101,6 +101,15 @@ def test_plots(tmp_path: Path) -> None:
         assert f">{client}</text>" in drawn
 
 
+def test_holds_that_never_got_to_their_phase_are_told() -> None:
+    """A hold that still waits for its connection when the deadline strikes says nothing of its attack."""
+    first = holds_of("http")[0]
+    at_work = replace(outcome(), phases={first.title: {first.phase: 3_600, "connect": 300, "admit": 100}})
+    told = report({ATTACK: {ENGINE: [at_work], BARE: [outcome()]}})
+    assert "- 4,000 holds, plain: tidegate: 10.0% of the holds never got to their phase." in told
+    assert told.count("never got") == 1
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_every_phase_in_which_a_peer_can_hold_is_in_an_attack(scheme: str) -> None:
     phases = {hold.phase for hold in holds_of(scheme)}
