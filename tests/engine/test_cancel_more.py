@@ -46,6 +46,8 @@ async def serve(peer: Peer) -> None:
         if head.startswith(b"POST"):
             await _bite(peer, head)
             await peer.respond(b"taken")
+        elif b"/redirects" in head:
+            await peer.respond(status="302 Found", fields=[("Location", "/redirect")])
         elif b"/redirect" in head:
             await peer.respond(status="302 Found", fields=[("Location", "/")])
         else:
@@ -106,7 +108,7 @@ async def left_early(engine: tidegate.Engine, origin: str) -> None:
 
 
 async def redirected(engine: tidegate.Engine, origin: str) -> None:
-    response = await engine.fetch(f"{origin}/redirect", limits=tidegate.Limits(max_redirects=1))
+    response = await engine.fetch(f"{origin}/redirects", limits=tidegate.Limits(max_redirects=2))
     assert len(response.content) == 4 * len(PIECE)
 
 
@@ -189,9 +191,10 @@ async def test_several_of_each_on_a_small_pool(
             with trio.fail_after(10):
                 await three()
 
-        # Every seventh step, for the time it takes; the sweeps begin at different ones.
+        # Of an upload every seventh step, for the time it takes; the sweeps begin at different ones.
+        stride = 7 if work in (uploaded, uploaded_in_pieces) else 1
         for sweep in range(SWEEPS):
-            await _cancel_at_some_steps(three, all_slots_work, start=1 + sweep % 7, stride=7)
+            await _cancel_at_some_steps(three, all_slots_work, start=1 + sweep % stride, stride=stride)
     await trio.testing.wait_all_tasks_blocked()
     assert connector.open_connections == 0
     assert not opened_since(before)
