@@ -32,8 +32,9 @@ from tidegate.telemetry import (
     outcome_of,
     within_tool_call,
 )
-from tidegate.telemetry.lines import LineWriter, RotatingFile
+from tidegate.telemetry.lines import LineWriter
 from tidegate.telemetry.outcomes import RULES
+from tidegate.telemetry.sinks import RotatingFile
 from tidegate.testing.memory import MemoryConnector, Peer
 from tidegate.testing.observer import RecordingObserver
 
@@ -631,7 +632,8 @@ def test_a_gap_is_told_in_the_log_itself(tmp_path: Path) -> None:
         path.parent.mkdir()
         log.write("test", {"number": 2})
     gap, line = lines_of(path)
-    assert gap == {"event": "lost", "lines": 1}
+    assert gap == {"time": gap["time"], "event": "lost", "lines": 1}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", gap["time"])
     assert line["number"] == 2
 
 
@@ -688,10 +690,11 @@ async def test_a_disk_that_hangs_holds_up_nobody(nursery: trio.Nursery, autojump
             with pytest.raises(tidegate.Denied):
                 await engine.fetch("http://10.0.0.1/")
     assert (trio.current_time(), log.lost) == (before, 3)
-    log.close(timeout=0.01)  # gives up on the disk
+    log.close(timeout=0.01)  # gives up on the disk, the line that it has in hand and those that wait
+    assert log.lost == 3 + 1 + 5
     disk.released.set()
     log.write("test", {})
-    assert log.lost == 4
+    assert log.lost == 10
 
 
 def test_closing_writes_what_waits_and_is_harmless_twice(tmp_path: Path) -> None:
@@ -713,7 +716,7 @@ def test_a_defect_of_the_sink_does_not_end_the_writer() -> None:
             self.written += data
 
     disk = Odd()
-    writer = LineWriter(disk, max_queue=10)
+    writer = LineWriter(disk, max_queue=10, clock=lambda: NOON)
     writer.put({"text": "bad"})
     for _ in range(10_000):
         if writer.lost:
@@ -722,7 +725,7 @@ def test_a_defect_of_the_sink_does_not_end_the_writer() -> None:
     writer.put({"text": "good", "odd": object()})
     writer.close(5)
     assert [json.loads(line) for line in disk.written.splitlines()] == [
-        {"event": "lost", "lines": 1},
+        {"time": "2027-01-15T08:00:00.000Z", "event": "lost", "lines": 1},
         {"text": "good", "odd": "<object>"},
     ]
 

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Final, Self
@@ -13,9 +12,10 @@ from tidegate._policy.policy import Policy
 from tidegate._policy.reasons import Phase
 from tidegate._wire.resolve import Address, Resolver
 from tidegate.telemetry.hops import HopObserver
-from tidegate.telemetry.lines import LineWriter, RotatingFile, Sink, StandardError
+from tidegate.telemetry.lines import LineWriter, stamped_line
 from tidegate.telemetry.outcomes import RULES
 from tidegate.telemetry.records import Decision, HopRecord
+from tidegate.telemetry.sinks import RotatingFile, Sink, StandardError
 
 MAX_QUEUE: Final = 10_000
 """Lines that may wait for the disk: about 5 MB of them. Picked without measuring."""
@@ -57,8 +57,9 @@ class AuditLog:
     """Writes audit lines from a thread of its own. A fetch never waits for it and never fails by it.
 
     What cannot be written, since the disk is full say, is lost and counted: in `lost`, as a warning under
-    `tidegate.audit`, and in the log itself as soon as it can be written again. Use it as a context manager
-    around `trio.run`: leaving it waits for the lines to be written.
+    `tidegate.audit` for each outage, and in the log itself as soon as it can be written again, at the latest
+    when it is closed. Use it as a context manager around `trio.run`: leaving it waits for the lines to be
+    written. A forked child may go on using it, and closes it for itself.
 
     Args:
         sink: where lines go; see `to_file` and `to_stderr`.
@@ -69,28 +70,39 @@ class AuditLog:
     def __init__(
         self, sink: Sink, *, max_queue: int = MAX_QUEUE, clock: Callable[[], float] = time.time
     ) -> None:
-        self._writer = LineWriter(sink, max_queue=max_queue)
+        self._writer = LineWriter(sink, max_queue=max_queue, clock=clock)
         self._clock = clock
 
     @classmethod
     def to_file(
-        cls, path: str | os.PathLike[str], *, max_bytes: int = 10_000_000, keep: int = 5
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes: int = 10_000_000,
+        keep: int = 5,
+        must_open: bool = False,
     ) -> "AuditLog":
         """Append to a file, which is rotated to `path.1`, `path.2` and so on.
 
         Args:
-            path: of the file. One process to a file.
-            max_bytes: how large it may grow.
+            path: of the file. One process, and what is forked from it, to a file. Devices and named pipes
+                are written, and not rotated.
+            max_bytes: how large it may grow, if it can be renamed.
             keep: how many old files stay.
+            must_open: open it now; by default the first line does, and is lost if that fails.
 
         Raises:
             ValueError: a bound is below 1.
+            OSError: `must_open`, and it cannot be opened for writing.
         """
-        return cls(RotatingFile(path, max_bytes=max_bytes, keep=keep))
+        sink = RotatingFile(path, max_bytes=max_bytes, keep=keep)
+        if must_open:
+            sink.open()
+        return cls(sink)
 
     @classmethod
     def to_stderr(cls) -> "AuditLog":
-        """Write to standard error."""
+        """Write to what is standard error now. If there is none, every line is lost, and counted."""
         return cls(StandardError())
 
     def observer(
@@ -121,18 +133,21 @@ class AuditLog:
             facts: values that JSON knows, none of them secret; what is None is left out.
             at: seconds since the epoch, now by default.
         """
-        when = datetime.fromtimestamp(self._clock() if at is None else at, UTC)
-        stamp = when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         present = {name: value for name, value in facts.items() if value is not None}
-        self._writer.put({"time": stamp, "event": event, **present})
+        self._writer.put(stamped_line(self._clock() if at is None else at, event, present))
 
     @property
     def lost(self) -> int:
-        """Lines that could not be written."""
+        """Lines that could not be written so far; once it is closed, all that were not."""
         return self._writer.lost
 
+    @property
+    def lost_because(self) -> str | None:
+        """Why the last of them was lost; None if none was."""
+        return self._writer.lost_because
+
     def close(self, timeout: float = 5.0) -> None:
-        """Write what waits and stop; blocks for at most `timeout` seconds. Later lines are lost."""
+        """Write what waits and stop; blocks for at most `timeout` seconds. Other and later lines are lost."""
         self._writer.close(timeout)
 
     def __enter__(self) -> Self:

@@ -1,202 +1,217 @@
-"""Lines into a file or to standard error from a thread of its own, so that nobody who logs ever waits."""
+"""Lines of JSON, written by a thread of its own, so that nobody who logs ever waits."""
 
-import errno
 import json
-import logging
 import os
 import threading
+import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from queue import SimpleQueue
-from typing import Final, Protocol
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from typing import Final
 
-_log: Final = logging.getLogger("tidegate.audit")
-_log.addHandler(logging.NullHandler())  # quiet until the program that uses us sets logging up
-
+from tidegate.telemetry.sinks import Sink, log
 
 _PAUSE: Final = 0.05
 """Seconds that a line may wait for others. Picked without measuring: short for who watches a log."""
 
-
-class Sink(Protocol):
-    """Where lines go. Only the writer's thread calls it."""
-
-    def write(self, line: bytes) -> None:
-        """Write one line, its line feed included, or raise OSError."""
-
-    def close(self) -> None:
-        """Let go of what is open."""
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        written = os.write(descriptor, rest)
-        if not written:
-            raise OSError(errno.EIO, "nothing was written")
-        rest = rest[written:]
-
-
-class StandardError:
-    """Standard error of this process."""
-
-    def write(self, line: bytes) -> None:
-        """See `Sink`."""
-        _write_all(2, line)
-
-    def close(self) -> None:
-        """See `Sink`."""
-
-
-class RotatingFile:
-    """A file that is renamed to `NAME.1`, and that to `NAME.2` and so on, before it grows too large.
-
-    Only the user may read it. One process writes to one file: two would rename it under each other.
-
-    Args:
-        path: the file; it is appended to. Its directory must exist.
-        max_bytes: how large it may grow, unless a single line is larger.
-        keep: how many old files are kept, at least one.
-
-    Raises:
-        ValueError: a bound is out of range.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, max_bytes: int, keep: int) -> None:
-        if max_bytes < 1 or keep < 1:
-            raise ValueError("max_bytes and keep of an audit file must be at least 1")
-        self._path = Path(path)
-        self._max_bytes = max_bytes
-        self._keep = keep
-        self._descriptor: int | None = None
-        self._size = 0
-        self._torn = False
-
-    def write(self, line: bytes) -> None:
-        """See `Sink`."""
-        descriptor = self._open()
-        if self._size and self._size + len(line) > self._max_bytes:
-            self._rotate()
-            descriptor = self._open()
-        if self._torn:
-            # A failed write left half a line behind; what comes now must not be taken for the rest of it.
-            line = b"\n" + line
-        self._torn = True
-        _write_all(descriptor, line)
-        self._torn = False
-        self._size += len(line)
-
-    def _open(self) -> int:
-        if self._descriptor is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(self._path, flags, 0o600)
-            self._size = os.fstat(self._descriptor).st_size
-        return self._descriptor
-
-    def _rotate(self) -> None:
-        self.close()
-        for number in range(self._keep - 1, 0, -1):
-            older = self._numbered(number)
-            if older.exists():
-                older.replace(self._numbered(number + 1))
-        self._path.replace(self._numbered(1))
-        self._torn = False
-
-    def _numbered(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}")
-
-    def close(self) -> None:
-        """See `Sink`."""
-        if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
-            with suppress(OSError):  # a write error that the system tells late; the descriptor is gone
-                os.close(descriptor)
+_TOO_LONG: Final = "closing took too long"
 
 
 class LineWriter:
     """Takes objects at once and writes each as a line of JSON a little later.
 
+    In a forked child it has a thread and a count of its own, and nothing of what waited in the parent.
+
     Args:
         sink: where the lines go.
         max_queue: how many may wait; what comes beyond that is lost, and counted.
+        clock: the wall clock, in seconds since the epoch, for the lines that tell of lost ones.
     """
 
-    def __init__(self, sink: Sink, *, max_queue: int) -> None:
-        self._state = _State(sink)
+    def __init__(self, sink: Sink, *, max_queue: int, clock: Callable[[], float] = time.time) -> None:
+        self._sink = sink
         self._max_queue = max_queue
-        self._thread = threading.Thread(target=self._state.run, name="tidegate-audit", daemon=True)
-        self._thread.start()
+        self._clock = clock
+        self._begin()
+        _writers.add(self)
+
+    def _begin(self) -> None:
+        self._work = _Work(self._sink, self._max_queue, self._clock)
         # At exit too, for who forgets to close. Holds no reference to this object.
-        self._finish = weakref.finalize(self, _finish, self._state, self._thread)
+        self._finish = weakref.finalize(self, self._work.finish)
+
+    def begin_in_child(self) -> None:
+        """Leave all that is half done to the parent."""
+        closed = self._finish.detach() is None
+        self._begin()
+        if closed:
+            self.close(0)
 
     def put(self, line: Mapping[str, object]) -> None:
         """Take a line. Never waits, never raises; `line` must not change any more."""
-        if not self._finish.alive or self._state.queue.qsize() >= self._max_queue:
-            self._state.lose("the queue is full" if self._finish.alive else "the log is closed")
-        else:
-            self._state.queue.put(line)
+        self._work.put(line)
 
     @property
     def lost(self) -> int:
-        """Lines that could not be written so far."""
-        return self._state.lost
+        """Lines that could not be written so far; once it is closed, all that were not."""
+        return self._work.lost
+
+    @property
+    def lost_because(self) -> str | None:
+        """Why the last of them was lost, None if none was."""
+        return self._work.lost_because
 
     def close(self, timeout: float) -> None:
         """Write what waits, for at most `timeout` seconds, and stop. Harmless when it is done already."""
-        if self._finish.alive:
-            self._finish.detach()
-            _finish(self._state, self._thread, timeout)
+        if self._finish.detach() is not None:
+            self._work.finish(timeout)
 
 
-def _finish(state: "_State", thread: threading.Thread, timeout: float = 5.0) -> None:
-    state.closing.set()
-    state.queue.put(None)
-    thread.join(timeout)
+_writers: Final[weakref.WeakSet[LineWriter]] = weakref.WeakSet()
 
 
-class _State:
-    """What the thread works on."""
+def _begin_in_child() -> None:
+    for writer in list(_writers):
+        writer.begin_in_child()
 
-    def __init__(self, sink: Sink) -> None:
-        self.queue: SimpleQueue[Mapping[str, object] | None] = SimpleQueue()
-        self.closing = threading.Event()
+
+# Runs before anything else does in the child, where only the thread that forked lives on.
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
+class _Work:
+    """The lines of one process and the thread that writes them, which starts with the first."""
+
+    def __init__(self, sink: Sink, max_queue: int, clock: Callable[[], float]) -> None:
         self.lost = 0
-        self._told = 0
+        self.lost_because: str | None = None
         self._sink = sink
-        self._lock = threading.Lock()
+        self._max_queue = max_queue
+        self._clock = clock
+        self._waiting: SimpleQueue[Mapping[str, object] | None] = SimpleQueue()
+        self._closing = threading.Event()
+        self._ended = False
+        self._thread: threading.Thread | None = None
+        # Held for some assignments. Who holds it may come again: garbage collection runs anywhere.
+        self._lock = threading.RLock()
+        self._in_hand = 0
+        self._told = 0
+        self._outage = False
 
-    def run(self) -> None:
+    # Called by whoever logs.
+
+    def put(self, line: Mapping[str, object]) -> None:
+        if self._waiting.qsize() >= self._max_queue:
+            self._lose("the log is closed" if self._ended else "the queue is full")
+            return
+        self._waiting.put(line)
+        if self._ended:  # asked afterwards: so either we see it, or `finish` sees the line
+            self._drop("the log is closed")
+        elif self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is not None or self._ended:
+                return
+            self._thread = threading.Thread(target=self._run, name="tidegate-audit", daemon=True)
+            try:
+                self._thread.start()
+                return
+            except RuntimeError:
+                self._thread = None
+        self._drop("no thread can be started")
+
+    def finish(self, timeout: float = 5.0) -> None:
+        self._closing.set()
+        self._waiting.put(None)
+        with self._lock:
+            thread = self._thread
+            self._ended = thread is None
+        if thread is threading.current_thread():  # collected as garbage there, it ends by itself
+            return
+        if thread is not None:
+            thread.join(timeout)
+        else:
+            self._sink.close()
+        self._ended = True
+        self._settle(_TOO_LONG)
+        self._drop(_TOO_LONG)
+
+    def _drop(self, why: str) -> None:
+        lines = 0
+        with suppress(Empty):
+            while True:
+                lines += self._waiting.get_nowait() is not None
+        if self._closing.is_set():
+            self._waiting.put(None)  # for the thread, should it ever come back from its disk
+        self._lose(why, lines)
+
+    def _lose(self, why: str, lines: int = 1) -> None:
+        if not lines:
+            return
+        with self._lock:
+            self.lost += lines
+            self.lost_because = why
+            begins, self._outage = not self._outage, True
+        if begins:  # then the count is in `lost`, and in the log itself once it can be written again
+            log.warning("audit lines are being lost: %s", why)
+
+    # Called by the thread.
+
+    def _run(self) -> None:
         while (line := self._next()) is not None:
             self._write(line)
+        with suppress(Exception):  # those that it would have told of are counted
+            self._tell_lost()
         self._sink.close()
 
     def _next(self) -> Mapping[str, object] | None:
-        if not self.queue.empty():
-            return self.queue.get()
-        line = self.queue.get()
+        if not self._waiting.empty():
+            return self._waiting.get()
+        line = self._waiting.get()
         # Rather several lines at a time than a switch of threads for each.
-        self.closing.wait(_PAUSE)
+        self._closing.wait(_PAUSE)
         return line
 
     def _write(self, line: Mapping[str, object]) -> None:
-        lost = self.lost
+        self._in_hand = 1
         try:
-            if lost > self._told:
-                self._sink.write(encode_line({"event": "lost", "lines": lost - self._told}))
-                self._told = lost
+            self._tell_lost()
             self._sink.write(encode_line(line))
         except Exception as error:  # whatever it is: the thread goes on
-            self._sink.close()
-            self.lose(getattr(error, "strerror", None) or type(error).__name__)
+            self._settle(getattr(error, "strerror", None) or type(error).__name__)
+        else:
+            self._settle(None)
+            # Not while the queue is about to be full again: each outage is told as a warning.
+            self._outage &= self._waiting.qsize() > self._max_queue // 2
 
-    def lose(self, why: str) -> None:
+    def _tell_lost(self) -> None:
+        lost = self.lost
+        if lost > self._told:
+            self._sink.write(encode_line(stamped_line(self._clock(), "lost", {"lines": lost - self._told})))
+            self._told = lost
+
+    def _settle(self, lost_because: str | None) -> None:
+        """Tell what became of the line in hand: the thread does, or who gives up waiting for it, not both."""
         with self._lock:
-            self.lost += 1
-            first = self.lost == 1
-        if first:  # then the count is in `lost`, and in the log itself once it can be written again
-            _log.warning("audit lines are being lost: %s", why)
+            lines, self._in_hand = self._in_hand, 0
+        if lost_because is not None:
+            self._lose(lost_because, lines)
+
+
+def stamped_line(at: float, event: str, facts: Mapping[str, object]) -> dict[str, object]:
+    """A line as all of a log are.
+
+    Args:
+        at: seconds since the epoch.
+        event: what kind of line.
+        facts: what else is in it.
+    """
+    stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return {"time": stamp.replace("+00:00", "Z"), "event": event, **facts}
 
 
 def encode_line(line: Mapping[str, object]) -> bytes:

@@ -16,11 +16,11 @@ log: Final = logging.getLogger("tidegate.audit")
 log.addHandler(logging.NullHandler())  # quiet until the program that uses us sets logging up
 
 MAX_WAIT: Final = 5.0
-"""Seconds that a line waits for a reader of a pipe or terminal that is full: as long as `AuditLog.close` waits."""
+"""Seconds that a line waits for the reader of a pipe that is full: as long as `AuditLog.close` does."""
 
 _FLAGS: Final = (
     os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    # A terminal is not to become ours, and a pipe without a reader is an error rather than a wait without end.
+    # A terminal is not to become ours; a pipe without a reader is an error, and not a wait without end.
     | os.O_NOCTTY | os.O_NONBLOCK
 )  # fmt: skip
 
@@ -38,13 +38,13 @@ class Sink(Protocol):
 class _Output:
     """An open descriptor, and whether what was written there ends in the middle of a line."""
 
-    def __init__(self, descriptor: int, *, torn: bool = False) -> None:
+    def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self._torn = torn
+        self._torn = False
 
     def write(self, line: bytes) -> None:
         # What comes after half a line must not be taken for the rest of it.
-        rest = memoryview(b"\n" + line if self._torn else line)
+        rest = b"\n" + line if self._torn else line
         while rest:
             rest = rest[_write_some(self.descriptor, rest) :]
             self._torn = bool(rest)
@@ -54,10 +54,12 @@ class _Output:
             os.close(self.descriptor)
 
 
-def _write_some(descriptor: int, data: memoryview) -> int:
+def _write_some(descriptor: int, data: bytes) -> int:
     while True:
         try:
-            return os.write(descriptor, data)
+            if written := os.write(descriptor, data):
+                return written
+            raise OSError(errno.EIO, "nothing was written")
         except BlockingIOError:  # who shares the descriptor with us may have made it non-blocking
             _wait_for_reader(descriptor)
 
@@ -92,18 +94,71 @@ def _standard_error() -> _Output | None:
     if sys.__stderr__ is None:  # closed when Python started: number 2 is what was opened first since then
         return None
     try:
-        return _Output(os.dup(sys.__stderr__.fileno()))
+        # Never as number 0 or 1, should one of them be closed: somebody means standard input by that.
+        return _Output(fcntl.fcntl(sys.__stderr__.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
     except (OSError, ValueError):  # closed since then
         return None
+
+
+class _OpenFile(_Output):
+    """What stood at a path when it was opened.
+
+    Attributes:
+        size: in bytes, as of the last look.
+        target: the name under which it can be renamed; None for what is no file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(os.open(path, _FLAGS, 0o600))
+        self._status = os.fstat(self.descriptor)
+        self.size = self._status.st_size
+        is_file = S_ISREG(self._status.st_mode)
+        self.target = _behind_links(path) if is_file else None
+        self._torn = is_file and self.size > 0 and _is_torn(path, self._status)
+
+    def is_at(self, path: Path) -> bool:
+        """Look whether it still stands there."""
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return False
+        except OSError:  # out of sight, as after giving up privileges: what is open serves
+            status = os.fstat(self.descriptor)
+        self.size = status.st_size
+        return os.path.samestat(status, self._status)
+
+
+def _behind_links(path: Path) -> Path | None:
+    """The file's own name; None if it was reached by a descriptor, like the one behind /dev/stdout."""
+    while path.is_symlink():
+        folder = path.parent.resolve()
+        if folder.is_relative_to("/proc"):
+            return None
+        path = folder / path.readlink()
+    return path.resolve()
+
+
+def _is_torn(path: Path, status: os.stat_result) -> bool:
+    """Whether the last line of a file lacks its end, as a full disk or a crash leaves it behind."""
+    try:
+        with path.open("rb") as file:
+            if not os.path.samestat(os.fstat(file.fileno()), status):  # another process was faster
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except PermissionError:  # it may be written, and not read: rather an empty line too many
+        return True
+    except OSError:  # taken away
+        return False
 
 
 class RotatingFile:
     """A file that is renamed to `NAME.1`, and that to `NAME.2` and so on, before it grows too large.
 
     Only the user may read it. If it is a link, the file is renamed that it leads to. Devices, terminals and
-    named pipes are written and never renamed. A file that cannot be renamed grows on, which is told once as a
-    warning, and it is tried again after another `max_bytes`. If the file is removed or renamed by others, a
-    new one is begun. Processes that were forked from one another may write to the same file.
+    pipes are written and never renamed. A file that cannot be renamed grows on, which is told as a warning
+    once, and it is tried again after another `max_bytes`. If others remove or rename it, a new one is begun.
+    Processes that were forked from one another may write to the same file.
 
     Args:
         path: the file; it is appended to. Its directory must exist.
@@ -120,8 +175,7 @@ class RotatingFile:
         self._path = Path(path).absolute()  # the process may change its directory
         self._max_bytes = max_bytes
         self._keep = keep
-        self._output: _Output | None = None
-        self._target: Path | None = None
+        self._file: _OpenFile | None = None
         self._limit = max_bytes
         self._told = False
 
@@ -135,81 +189,43 @@ class RotatingFile:
 
     def write(self, line: bytes) -> None:
         """See `Sink`."""
-        output = self._current()
-        if self._target is not None:
-            size = os.fstat(output.descriptor).st_size
-            if size and size + len(line) > self._limit:
-                self._rotate(output, self._target, size)
-                output = self._current()
-        output.write(line)
+        file = self._current()
+        if file.target is not None and file.size and file.size + len(line) > self._limit:
+            self._rotate(file, file.target)
+            file = self._current()
+        file.write(line)
 
-    def _current(self) -> _Output:
-        if self._output is None or not _still_at(self._path, self._output):
+    def _current(self) -> _OpenFile:
+        if self._file is None or not self._file.is_at(self._path):
             self.close()
-            descriptor = os.open(self._path, _FLAGS, 0o600)
-            self._target = _rotatable(self._path, descriptor)
-            self._output = _Output(descriptor, torn=self._target is not None and _is_torn(self._target))
+            self._file = _OpenFile(self._path)
             self._limit = self._max_bytes
-        return self._output
+        return self._file
 
-    def _rotate(self, output: _Output, target: Path, size: int) -> None:
+    def _rotate(self, file: _OpenFile, target: Path) -> None:
         try:
-            with _locked(output.descriptor):
-                if _still_at(target, output):  # else another process was faster
-                    self._shift(target)
+            with _locked(file.descriptor):
+                if file.is_at(target):
+                    self._rename(target)
         except OSError as error:
-            self._limit = size + self._max_bytes
+            self._limit = file.size + self._max_bytes
             if not self._told:
                 self._told = True
                 log.warning("the audit log cannot be rotated, and grows: %s", error.strerror)
         else:
             self._told = False
-            self.close()
 
-    def _shift(self, target: Path) -> None:
-        names = [target, *(target.with_name(f"{target.name}.{n + 1}") for n in range(self._keep))]
-        for newer, older in reversed([*zip(names, names[1:], strict=False)]):
+    def _rename(self, target: Path) -> None:
+        for number in range(self._keep, 0, -1):
+            newer = target.with_name(f"{target.name}.{number - 1}") if number > 1 else target
             if newer.is_file():
-                newer.replace(older)
+                newer.replace(target.with_name(f"{target.name}.{number}"))
 
     def close(self) -> None:
         """See `Sink`."""
-        if self._output is not None:
-            output, self._output = self._output, None
-            output.close()
-
-
-def _still_at(path: Path, output: _Output) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(output.descriptor))
-    except FileNotFoundError:
-        return False
-    except OSError:  # not to be seen from here any more, as after giving up privileges: what is open serves
-        return True
-
-
-def _rotatable(path: Path, descriptor: int) -> Path | None:
-    """The name under which a file can be renamed, behind all links; None for what is no file, or has none."""
-    status = os.fstat(descriptor)
-    if not S_ISREG(status.st_mode):
-        return None
-    target = path.resolve()
-    try:
-        return target if os.path.samestat(target.stat(), status) else None
-    except OSError:  # such as /dev/stdout, if that is a file which is removed already
-        return None
-
-
-def _is_torn(path: Path) -> bool:
-    """Whether the last line lacks its end, as a full disk or a crash leaves it behind."""
-    try:
-        with path.open("rb") as file:
-            if not file.seek(0, os.SEEK_END):
-                return False
-            file.seek(-1, os.SEEK_END)
-            return file.read() != b"\n"
-    except OSError:  # written, and not read: rather an empty line too many
-        return True
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.close()
 
 
 @contextmanager

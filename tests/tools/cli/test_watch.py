@@ -1,6 +1,9 @@
 """`--audit FILE`: what `tidegate tool` tells operators of the call and its hops."""
 
 import json
+import os
+import select
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,39 @@ def test_a_dash_is_standard_error(capfd: pytest.CaptureFixture[str]):
     assert main([*FETCH, '{"url": "http://10.0.0.1/"}', "--grant", "*", "--audit", "-"]) == 10
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
     assert [json.loads(line)["event"] for line in lines] == ["hop", "call"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    ("arguments", "lines"), [('{"url": "http://10.0.0.1/"}', "2 lines"), ("{}", "1 line")]
+)
+def test_lost_lines_are_told_at_the_end(arguments: str, lines: str, bare: Command):
+    """In one sentence, and the call ends as it would have."""
+    ended = bare(*FETCH, arguments, "--grant", "*", "--audit", "/dev/full")
+    assert ended.json["error"]
+    _, told = ended.err.splitlines()
+    assert told == f"tidegate: --audit '/dev/full': {lines} could not be written: No space left on device"
+
+
+def test_a_pipe_is_opened_once(bare: Command, tmp_path: Path):
+    """Opened to try it and again to write, its reader would see an end between the two, and leave."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    ends: list[int] = []
+
+    def wait_for_the_end() -> None:
+        poll = select.poll()
+        poll.register(reader, 0)  # that is, for the last writer to leave
+        poll.poll(10_000)
+        ends.append(len(lines_of(os.read(reader, 1 << 16).decode())))
+
+    thread = threading.Thread(target=wait_for_the_end)
+    thread.start()
+    assert bare(*FETCH, '{"url": "http://10.0.0.1/"}', "--grant", "*", "--audit", pipe).code == 10
+    thread.join()
+    os.close(reader)
+    assert ends == [2]
 
 
 @pytest.mark.parametrize("command_line", [[*FETCH, "{}"], ["mcp"]], ids=["tool", "mcp"])

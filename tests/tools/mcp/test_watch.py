@@ -90,6 +90,21 @@ def test_a_session_is_told_apart_and_not_given_away(
     assert all(re.fullmatch(r"session [0-9a-f]{32}", agent) for agent in agents)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_lost_lines_are_told_at_the_end(http_server: Callable[..., Running]) -> None:
+    running = http_server("--audit", "/dev/full")
+
+    async def run() -> None:
+        async with Client(running.url) as client:
+            await client.call_tool("fetch", {"url": "http://10.0.0.1/"})
+
+    anyio.run(run, backend="trio")
+    running.process.terminate()
+    _, errors = running.process.communicate(timeout=10)
+    told = "tidegate: --audit '/dev/full': 2 lines could not be written: No space left on device"
+    assert told in errors.splitlines()
+
+
 TRACED = """
 import sys
 from opentelemetry import metrics, trace

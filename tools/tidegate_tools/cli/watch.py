@@ -1,6 +1,5 @@
 """What the commands that call tools tell operators: `--audit FILE`, and OpenTelemetry where it is set up."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate_tools.cli.exits import UsageError
+from tidegate_tools.cli.terminal import complain
 
 if TYPE_CHECKING:
     from tidegate import Observer, Policy
@@ -51,7 +51,9 @@ class Watch:
 
 @contextmanager
 def open_watch(audit: str | None, *, spans: bool = True) -> Iterator[Watch]:
-    """Watch for the length of a block, which goes around the event loop; at its end all lines are written.
+    """Watch for the length of a block, which goes around the event loop.
+
+    At its end all lines are written, and one sentence on standard error tells how many could not be.
 
     Args:
         audit: the file of `--audit`, `-` for standard error, None for no audit log.
@@ -62,18 +64,30 @@ def open_watch(audit: str | None, *, spans: bool = True) -> Iterator[Watch]:
     """
     from tidegate_tools.telemetry import ToolTelemetry
 
-    with nullcontext() if audit is None else _opened(audit) as log:
+    with nullcontext() if audit is None else _open_log(audit) as log:
         yield Watch(log, ToolTelemetry(audit=log, spans=spans))
 
 
-def _opened(file: str) -> "AuditLog":
+@contextmanager
+def _open_log(file: str) -> "Iterator[AuditLog]":
+    """The log, and at its end how many lines of it are missing: nobody else would tell."""
+    log = _log_to(file)
+    try:
+        with log:
+            yield log
+    finally:
+        if log.lost:
+            lines = "1 line" if log.lost == 1 else f"{log.lost} lines"
+            complain(f"--audit {file!r}: {lines} could not be written: {log.lost_because}")
+
+
+def _log_to(file: str) -> "AuditLog":
     from tidegate.telemetry import AuditLog
 
     if file == "-":
         return AuditLog.to_stderr()
     try:
-        # The log itself would lose its lines and go on; whoever starts it wants to hear that now.
-        os.close(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # The log would lose its lines and go on; whoever starts it wants to hear that now.
+        return AuditLog.to_file(file, must_open=True)
     except OSError as error:
         raise UsageError(f"--audit {file!r} cannot be written: {error.strerror}") from None
-    return AuditLog.to_file(file)
