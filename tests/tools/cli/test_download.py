@@ -1,9 +1,13 @@
 """Downloads into a file: whole or not there, resumed only with a validator, under a name that is safe."""
 
+import contextlib
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,8 @@ import pytest
 from tests.tools.cli.conftest import OPERATOR, Command, Origin
 from tests.tools.cli.range_server import CONTENT, RangeServer
 from tidegate.testing.origin import content_of
+from tidegate_tools.cli.exits import CommandError
+from tidegate_tools.cli.part_file import PartFile
 
 
 def names(directory: Path) -> list[str]:
@@ -118,6 +124,31 @@ def test_an_interrupted_download_leaves_only_a_part(in_directory: Path, ranges: 
         assert b"Traceback" not in process.stderr.read()
     assert names(in_directory) == ["data.part", "data.part.json"]
     assert 0 < Path("data.part").stat().st_size <= MUCH
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "reason"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung_up")]
+)
+def test_other_signals_end_it_like_an_interrupt(number, code, reason, in_directory, ranges):
+    with downloading(ranges, "--json") as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=10)
+    assert process.returncode == code
+    assert json.loads(out)["error"]["reason"] == reason
+    assert err == f"tidegate: {reason.replace('_', ' ')}\n".encode()
+    assert names(in_directory) == ["data.part", "data.part.json"]
+
+
+def test_what_is_ignored_stays_so(in_directory: Path, ranges: RangeServer):
+    """`nohup tidegate fetch ...` lives on when the terminal goes."""
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with downloading(ranges) as process:
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 143
+    finally:
+        signal.signal(signal.SIGHUP, hang_up)
 
 
 def test_the_head_alone_makes_an_empty_file(command: Command, origin: Origin, in_directory: Path):
@@ -238,8 +269,11 @@ def test_a_part_that_was_whole_is_given_its_name(command, ranges, in_directory):
         b"null",
         b'{"version": 1, "request": 1, "value": 2, "length": 3}',
         b"\xff" * 100,
+        b"[" * 60_000,
+        b" " * 100_000,
         None,
     ],
+    ids=lambda value: repr(value)[:12],
 )
 def test_a_side_file_that_makes_no_sense_is_as_if_absent(side, command, ranges, in_directory):
     broken(command, ranges)
@@ -248,6 +282,14 @@ def test_a_side_file_that_makes_no_sense_is_as_if_absent(side, command, ranges, 
         Path("data.part.json").write_bytes(side)
     assert resumed(command, ranges).code == 0
     assert "range" not in ranges.requests[0]
+    assert Path("data").read_bytes() == CONTENT
+
+
+def test_a_side_file_that_is_a_pipe_is_not_waited_for(command, ranges, in_directory):
+    broken(command, ranges)
+    Path("data.part.json").unlink()
+    os.mkfifo("data.part.json")
+    assert resumed(command, ranges).code == 0
     assert Path("data").read_bytes() == CONTENT
 
 
@@ -273,6 +315,117 @@ def test_decoded_content_is_not_resumed(command, origin, in_directory):
     url = f"{origin.plain}/bomb?size=100000&field=ETag:%22a%22"
     assert command("fetch", url, "-o", "data").code == 0
     assert Path("data").read_bytes().startswith(b"\x1f\x8b")
+
+
+# Two runs for one file ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def downloading(ranges: RangeServer, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A download in a process of its own, part of which has come."""
+    ranges.content, ranges.hold_after = bytes(MUCH + 1), MUCH
+    ranges.held.clear()
+    program = [sys.executable, "-m", "tidegate_tools.cli", "fetch", ranges.url, "-o", "data", *options]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*program, *OPERATOR], stdout=pipe, stderr=pipe) as process:
+        try:
+            assert ranges.held.wait(30)
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("options", [(), ("--continue",)])
+def test_a_second_run_for_the_same_file_leaves_the_first_alone(options, command, ranges, in_directory):
+    """A file is whole or not there: neither may remove, or give its name to, what the other one writes."""
+    with downloading(ranges) as first:
+        before = Path("data.part").stat().st_ino
+        second = command("fetch", ranges.url, "-o", "data", *options)
+        assert second.code == 1
+        assert second.err.endswith(f"tidegate: another download of {in_directory / 'data'} is running\n")
+        assert names(in_directory) == ["data.part", "data.part.json"]
+        assert Path("data.part").stat().st_ino == before
+        first.terminate()
+    ranges.hold_after = None
+    assert resumed(command, ranges).code == 0
+    assert Path("data").read_bytes() == bytes(MUCH + 1)
+
+
+def test_a_part_that_is_not_ours_any_more_gets_no_name(tmp_path: Path):
+    """Whatever does not look for the lock: an `mv`, another program's download."""
+    target = tmp_path / "data"
+    part = PartFile.create(target)
+    part.write(b"ours")
+    part.check(4)
+    with pytest.raises(CommandError, match="changed or removed"):
+        part.check(5)
+    part.path.rename(tmp_path / "aside")
+    with pytest.raises(CommandError, match="changed or removed"):
+        part.check(4)
+    part.path.write_bytes(b"hers")
+    with pytest.raises(CommandError, match="changed or removed"):
+        part.check(4)
+    part.remove()
+    part.close()
+    assert part.path.read_bytes() == b"hers"
+
+
+def test_what_a_killed_download_left_is_no_other_download(command, ranges, in_directory):
+    with downloading(ranges) as process:
+        process.kill()
+    ranges.hold_after = None
+    assert command("fetch", ranges.url, "-o", "data").code == 0
+    assert Path("data").read_bytes() == bytes(MUCH + 1)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400, 0o664])
+def test_a_file_that_is_replaced_keeps_its_permissions(mode, command, origin, in_directory):
+    Path("data").write_text("of yesterday")
+    Path("data").chmod(mode)
+    assert command("fetch", f"{origin.plain}/content?size=3", "-o", "data").code == 0
+    assert (stat.S_IMODE(Path("data").stat().st_mode), Path("data").read_bytes()) == (mode, b"012")
+
+
+def test_while_it_grows_it_is_no_more_open_than_the_file(command, ranges, in_directory):
+    Path("data").touch(0o600)
+    broken(command, ranges)
+    assert stat.S_IMODE(Path("data.part").stat().st_mode) == 0o600
+
+
+def test_the_validator_of_an_older_part_does_not_vouch_for_a_newer(command, ranges, in_directory):
+    """Not even if the newer download is killed, and nothing tidies up."""
+    broken(command, ranges)
+    ranges.fields = {}
+    with downloading(ranges) as process:
+        process.kill()
+    assert names(in_directory) == ["data.part"]
+
+
+# Writing is within the time-out ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("--format", "text")])
+def test_a_pipe_that_nobody_reads(options, command, origin, in_directory):
+    os.mkfifo("pipe")
+    url = f"{origin.plain}/content?field=Content-Type:text/plain"
+    ended = command("fetch", url, "-o", "pipe", "--timeout", "2", *options)
+    assert ended.code == 14
+    assert "nobody has taken the output within the 2 s of --timeout" in ended.err
+
+
+def test_a_pipe_that_somebody_reads(command, origin, in_directory):
+    os.mkfifo("pipe")
+    with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE) as reader:
+        assert command("fetch", f"{origin.plain}/content?size=100000", "-o", "pipe").code == 0
+        assert reader.stdout.read() == content_of(100_000)
+
+
+def test_a_standard_output_that_stalls(origin: Origin):
+    program = [sys.executable, "-m", "tidegate_tools.cli", "fetch", f"{origin.plain}/endless-content"]
+    program += ["--timeout", "2", *OPERATOR]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.wait(20) == 14
+        assert b"nobody has taken the output" in process.stderr.read()
 
 
 # -O -------------------------------------------------------------------------------------------------------

@@ -106,7 +106,8 @@ def test_credentials_stay_within_their_origin(command: Command, origin: Origin):
         (["--allow-private", "10.0.0.0/8=*"], "name the hosts instead"),
         (["--allow-private", "169.254.0.0/16=a.example"], "can not be admitted by any rule"),
         (["--resolve", "a.example"], "is not HOST=ADDRESS"),
-        (["--resolve", "a.example=b.example"], "b.example"),
+        (["--resolve", "a.example=b.example"], "--resolve: 'b.example'"),
+        (["--nameserver", "nope"], "--nameserver: nameserver 'nope'"),
         (["--resolve", "127.1=127.0.0.1"], "is no host name"),
         (["--nameserver", "dns.example"], "is no address"),
         (["--ca", "no-such-file"], "no-such-file cannot be read"),
@@ -186,9 +187,36 @@ def test_errors_are_told_in_quiet_too(command: Command, origin: Origin):
 
 def test_a_redirect_that_is_not_followed_says_where_it_leads(command: Command, origin: Origin):
     ended = command("fetch", f"{origin.plain}/redirect?to=/echo")
-    assert ended.err == "tidegate: HTTP 302 Found to /echo; -L follows it\n"
-    assert command("fetch", f"{origin.plain}/redirect?to=/echo", "--max-redirects", "0").code == 3
+    assert ended.err == f"tidegate: HTTP 302 Found to {origin.plain}/echo; -L follows it\n"
+    asked = command("fetch", f"{origin.plain}/redirect?to=/echo", "--max-redirects", "0")
+    assert (asked.code, asked.err) == (3, f"tidegate: HTTP 302 Found to {origin.plain}/echo\n")
     assert command("fetch", f"{origin.plain}/redirect?to=/echo", "--max-redirects", "1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "told"),
+    [
+        ("302 Found", "http://x.example/p?code=SECRETCODE", "to http://x.example/p; -L follows it"),
+        ("302 Found", "http://u:PASSW@x.example/p?code=SECRETCODE", "; where it leads nothing can follow: "),
+        ("302 Found", "mailto:SECRETCODE", "; where it leads nothing can follow: "),
+        ("302 Found", "/%C3%A9?code=SECRETCODE", "/%C3%A9; -L follows it"),
+        ("302 Found", "", "302 Found\n"),
+        ("304 Not Modified", "/p?code=SECRETCODE", "304 Not Modified\n"),
+        ("302 Trouv%C3%A9", "", "HTTP 302 Trouv\u00e9\n"),
+    ],
+)
+def test_where_a_redirect_leads_is_told_without_secrets(status, location, told, command, origin):
+    """A code of OAuth stands in the query; and -L is named only where it would help."""
+    head = f"HTTP/1.1 {status}%0D%0ALocation: {location.replace('%', '%25').replace('?', '%3F')}%0D%0A"
+    if "%C3" in location:
+        head = head.replace("%25C3%25A9", "%C3%A9")
+    url = f"{origin.plain}/raw?bytes={head}Content-Length: 0%0D%0A%0D%0A".replace(" ", "%20")
+    ended = command("fetch", url)
+    assert ended.code == 3
+    assert told in ended.err
+    assert ("-L" in ended.err) == ("-L" in told)
+    assert "SECRETCODE" not in ended.err
+    assert "PASSW" not in ended.err
 
 
 def test_the_json_object(command: Command, origin: Origin):

@@ -3,9 +3,11 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.support.data import ROOT
 from tests.tools.cli.conftest import Command
 from tidegate import FetchError, InvalidURL
 from tidegate_tools.cli import program
@@ -34,6 +36,13 @@ def test_every_exit_code_is_in_the_help(bare: Command):
     assert set(ExitCode) - told <= {3, 4, 5, ExitCode.BROKEN_PIPE}
 
 
+def test_the_readme_tells_of_every_command_and_exit_code():
+    text = (ROOT / "tools/tidegate_tools/cli/README.md").read_text()
+    assert [listed.name for listed in COMMANDS if f"tidegate {listed.name}" not in text] == []
+    table = text.partition("### Exit codes")[2].partition("###")[0]
+    assert {str(int(code)) for code in ExitCode} <= set(re.findall(r"\d+", table))
+
+
 def test_the_version(bare: Command):
     assert re.fullmatch(rb"tidegate \d+\.\d+\.\d+\n", bare("--version").out)
 
@@ -48,6 +57,61 @@ def test_wrong_command_lines(arguments, problem, bare: Command):
     assert problem in ended.err
     assert "--help" in ended.err
     assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command_line", ["--help", "--version", "fetch --help", "audit --help"])
+def test_a_help_that_cannot_be_written(command_line: str):
+    with Path("/dev/full").open("wb") as full:
+        program = [sys.executable, "-m", "tidegate_tools.cli", *command_line.split()]
+        ended = subprocess.run(program, stdout=full, stderr=subprocess.PIPE)
+    assert ended.returncode == 1
+    assert ended.stderr == b"tidegate: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("command_line", ["tool Fetch -", "fetch http://a.example/ -d @-"])
+def test_a_closed_standard_input_is_a_sentence(command_line: str):
+    script = f"exec {sys.executable} -m tidegate_tools.cli {command_line} <&-"
+    ended = subprocess.run(["/bin/sh", "-c", script], stderr=subprocess.PIPE)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith(b": standard input is closed\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["fetch", ""], "it is empty"),
+        (["check", " "], "it is empty"),
+        (["tool", "Fetch", '{"a": ' + "9" * 5000 + "}"], "5000 digits\n"),
+        (["fetch", "http://a.example/", "--json-body", "9" * 5000], "5000 digits\n"),
+        (["tool", "Fetch", "{}", "--grant", ""], "--grant '' is no host"),
+        (["tool", "Fetch", "{}", "--grant", "http://o.example"], "--grant 'http://o.example' is no host"),
+        (["tool", "Fetch", "{}", "--grant", "*.10.0.0.1"], "is no host"),
+        (["tool", "Fetch", "{}", "--grant", "o.example:80"], "is no host"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_values_that_make_no_sense(arguments, problem, bare: Command):
+    ended = bare(*arguments)
+    assert (ended.code, ended.out) == (2, b"")
+    assert problem in ended.err
+    assert "https://" not in ended.err
+    assert "set_int_max_str_digits" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "grant", ["*", "**.*", "*.o.example", "**.o.example", "O.example.", "[::1]", "10.0.0.1"]
+)
+def test_grants_that_make_sense(grant, bare: Command):
+    assert bare("tool", "Fetch", '{"url": "http://10.0.0.1/"}', "--grant", grant).code == 10
+
+
+def test_a_host_list_is_called_as_in_the_policy_file(bare: Command, tmp_path: Path):
+    (tmp_path / "policy.yaml").write_text("hosts: [b.example]")
+    for name in ("fetch", "check"):
+        ended = bare(name, "http://a.example/", "--policy", tmp_path / "policy.yaml")
+        assert ended.code == 10
+        assert "a.example is not in hosts" in ended.err + ended.out.decode()
+        assert "allowed_hosts" not in ended.err + ended.out.decode()
 
 
 RUN = "import sys; from tidegate_tools.cli import main; code = main(sys.argv[1:])"

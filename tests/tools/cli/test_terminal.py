@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,26 @@ def test_a_slow_download_shows_its_progress(origin: Origin, tmp_path: Path):
     assert "tidegate: 80000 bytes came; the file is " in shown
     assert on_terminal("fetch", url, "-o", target, "-q")[1] == ""
     assert on_terminal("fetch", url, "-o", target, err=False) == (0, "", b"")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_signal_leaves_the_cursor_visible(number, code, origin: Origin, tmp_path: Path):
+    leader, follower = pty.openpty()
+    url = f"{origin.plain}/drip-content?size=80000&chunk=1000&interval=0.1"
+    program = [sys.executable, "-m", "tidegate_tools.cli", "fetch", url, "-o", str(tmp_path / "a"), *OPERATOR]
+    with subprocess.Popen(program, stderr=follower, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(follower)
+        shown = b""
+        while b"\x1b[?25l" not in shown:
+            shown += os.read(leader, 65536)
+        process.send_signal(number)
+        while piece := _read(leader):
+            shown += piece
+        assert process.wait(10) == code
+    os.close(leader)
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
 
 
 def test_a_broken_download_says_what_is_left(origin: Origin, tmp_path: Path):

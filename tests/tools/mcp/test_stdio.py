@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.tools.mcp.conftest import PROGRAM
 from tests.tools.mcp.site import Site
 
 pytestmark = pytest.mark.slow
@@ -65,7 +66,13 @@ PING = {"jsonrpc": "2.0", "id": 99, "method": "ping"}
         (b"\xff\xfe\n", -32700, "no JSON"),
         (b"[" * 100_000 + b"\n", -32700, "no JSON"),
         (b"{}\n", -32600, "no JSON-RPC"),
-        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}\n', -32600, "no JSON-RPC"),
+        (b'{"jsonrpc": "1.0", "method": "ping"}\n', -32600, "no JSON-RPC"),
+        (b"null\n", -32600, "no JSON-RPC"),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}\n', -32600, "neither a text nor a whole number"),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "ping"}\n', -32600, "neither a text nor a whole number"),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}\n', -32600, "neither a text nor a whole number"),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}\n', -32600, "neither a text nor a whole number"),
+        (b'{"jsonrpc": "2.0", "id": 5, "result": "\\ud800"}\n', -32700, "no JSON"),
         (b'"text"\n', -32600, "no JSON-RPC"),
         (b'{"a": "' + b"x" * (9 * 1024 * 1024) + b'"}\n', -32700, "more than 4194304 bytes"),
     ],
@@ -80,6 +87,60 @@ def test_a_line_that_is_no_message(stdio_server: Start, line: bytes, code: int, 
     assert words in told["error"]["message"]
     send(process, b"\n", PING)
     assert answer(process) == {"jsonrpc": "2.0", "id": 99, "result": {}}
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "code"),
+    [
+        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', 1, -32600),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": "ping", "params": [1]}', "a", -32600),
+        (b'{"jsonrpc": "2.0", "id": 5, "method": "ping", "params": {"a": "\\ud800"}}', 5, -32602),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": "ping", "params": {"a": "\xff"}}', "a", -32602),
+        (b'{"jsonrpc": "2.0", "id": 5, "method": "ping", "params": {"a": %b}}' % (b"9" * 5000), 5, -32602),
+        (
+            b'{"jsonrpc": "2.0", "id": 5, "method": "ping", "params": {"a": %b}}' % (b"[" * 300 + b"]" * 300),
+            5,
+            -32602,
+        ),
+    ],
+    ids=lambda value: repr(value)[:64],
+)
+def test_a_request_that_cannot_be_read_is_answered_by_its_id(
+    stdio_server: Start, line: bytes, number: int | str, code: int
+) -> None:
+    """Its host would wait for ever."""
+    process = connected(stdio_server)
+    send(process, line + b"\n")
+    told = answer(process)
+    assert (told["id"], told["error"]["code"]) == (number, code)
+    send(process, PING)
+    assert answer(process)["id"] == 99
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "words"),
+    [
+        ("<&-", 2, "standard input is closed"),
+        ("</dev/null >&-", 2, "standard output is closed"),
+        ("</dev/null 2>&-", 0, ""),
+        ("</dev/null >/dev/full", 0, ""),
+    ],
+)
+def test_streams_that_are_closed(redirection: str, code: int, words: str) -> None:
+    script = f"exec {' '.join(PROGRAM)} {redirection}"
+    ended = subprocess.run(["/bin/sh", "-c", script], capture_output=True, timeout=20, text=True)
+    assert ended.returncode == code
+    assert ended.stderr.count("\n") == bool(words)
+    assert words in ended.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_other_signals_end_it_like_an_interrupt(
+    stdio_server: Start, number: signal.Signals, code: int
+) -> None:
+    process = connected(stdio_server)
+    process.send_signal(number)
+    assert process.wait(5) == code
 
 
 @pytest.mark.parametrize(
@@ -194,6 +255,16 @@ def test_what_is_printed_is_no_message(stdio_server: Start) -> None:
         (("--tool", "nope"), "--tool"),
         (("--tool", "web_request"), "--allow-private is for fetch and Fetch"),
         (("--timeout", "0"), "--timeout"),
+        (("--user-agent", "\u00e9"), "--user-agent: "),
+        (("--user-agent", "a\nb"), "--user-agent: "),
+        (("--user-agent", ""), "--user-agent: "),
+        (("--http", "0", "--allowed-host", "*"), "--allowed-host '*': "),
+        (("--http", "0", "--allowed-host", ""), "--allowed-host '': "),
+        (
+            ("--http", "0", "--allowed-host", "https://mcp.example/"),
+            "--allowed-host 'https://mcp.example/': ",
+        ),
+        (("--http", "0", "--allowed-host", "mcp.example:0"), "--allowed-host 'mcp.example:0': "),
     ],
 )
 def test_options_that_make_no_sense(stdio_server: Start, options: tuple[str, ...], words: str) -> None:

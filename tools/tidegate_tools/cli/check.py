@@ -4,12 +4,20 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import click
-import trio
 
-from tidegate import Check, DeadlineExceeded, Phase, Verdict, open_engine
+from tidegate import Check, Limits, Verdict, open_engine
 from tidegate_tools.cli.exits import ExitCode
-from tidegate_tools.cli.failures import REFUSALS, code_of_reason, how_to_allow, way_out, write_json
+from tidegate_tools.cli.failures import (
+    REFUSALS,
+    code_of_reason,
+    how_to_allow,
+    in_words_of_the_file,
+    way_out,
+    write_json,
+)
 from tidegate_tools.cli.operator_options import Operator, OperatorOptions, operator_options
+from tidegate_tools.cli.request_options import url_argument
+from tidegate_tools.cli.running import run
 from tidegate_tools.cli.terminal import visible_line, write_text
 
 _SETTINGS: Final = {"resolver": "resolve, nameservers", "authorize": None}
@@ -17,7 +25,7 @@ _SETTINGS: Final = {"resolver": "resolve, nameservers", "authorize": None}
 
 
 @click.command("check")
-@click.argument("url")
+@url_argument
 @click.option("-X", "--method", metavar="METHOD", default="GET", show_default=True, help="For request rules.")
 @click.option(
     "--timeout",
@@ -36,7 +44,7 @@ def command(url: str, method: str, timeout: float, as_json: bool, **operator: An
     or that of a fetch that is refused for the same reason.
     """
     prepared = OperatorOptions(**operator).prepare()
-    verdict = trio.run(_check, prepared, url, method, timeout)
+    verdict = run(_check, prepared, url, method, timeout)
     code = code_of_reason(verdict.reason) if verdict.reason is not None else ExitCode.DONE
     if as_json:
         write_json(_facts(verdict, code))
@@ -46,10 +54,8 @@ def command(url: str, method: str, timeout: float, as_json: bool, **operator: An
 
 
 async def _check(operator: Operator, url: str, method: str, timeout: float) -> Verdict:
-    with trio.move_on_after(timeout):
-        async with open_engine(operator.policy, resolver=operator.resolver, tls=operator.tls) as engine:
-            return await engine.check(url, method=method)
-    raise DeadlineExceeded(f"DNS gave no answer within {timeout:g} s", phase=Phase.RESOLVE)
+    async with open_engine(operator.policy, resolver=operator.resolver, tls=operator.tls) as engine:
+        return await engine.check(url, method=method, limits=Limits(timeout=timeout))
 
 
 def _setting(check: Check) -> str | None:
@@ -77,10 +83,10 @@ def _facts(verdict: Verdict, code: ExitCode) -> dict[str, Any]:
                 "name": check.name,
                 "passed": check.passed,
                 "reason": check.reason,
-                "detail": check.detail,
+                "detail": in_words_of_the_file(check.detail),
                 "setting": _setting(check),
                 "how_to_allow": _allow(check, verdict),
-                "reported": check.reported,
+                "reported": in_words_of_the_file(check.reported) if check.reported else check.reported,
             }
             for check in verdict.checks
         ],
@@ -97,7 +103,7 @@ def _word(check: Check) -> str:
 def _lines(verdict: Verdict, url: str) -> Iterator[str]:
     yield f"{url}: {'allowed' if verdict.allowed else f'refused ({verdict.reason})'}"
     for check in verdict.checks:
-        detail = check.detail.rstrip(".")
+        detail = in_words_of_the_file(check.detail.rstrip("."))
         yield f"  {check.name:<11} {_word(check):<8} {detail} [{_setting(check) or '-'}]"
         if check.reason in REFUSALS and (ending := way_out(check.reason, _allow(check, verdict))):
             yield f"  {'':<20} {ending}"

@@ -15,6 +15,7 @@ from tidegate import FetchError, Policy, StaticResolver, TCPConnector, client_co
 from tidegate_tools.cli.demo_scenes import EXCEPTION, NAME, SCENES, TABLE, Result, Scene, Stage
 from tidegate_tools.cli.exits import CommandError, ExitCode
 from tidegate_tools.cli.failures import write_json
+from tidegate_tools.cli.running import run
 from tidegate_tools.cli.trace import TellingConnector, TellingResolver
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def command(as_json: bool) -> int:
     """
     import trustme  # noqa: F401  # the origin needs it, and its process could only say so with a traceback
 
-    held = trio.run(_show_json if as_json else _show_table)
+    held = run(_show_json if as_json else _show_table)
     return ExitCode.DONE if held else ExitCode.OTHER
 
 

@@ -6,12 +6,13 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Protocol
 
-from tidegate import Headers, ResponseStream
+from tidegate import ResponseStream
 from tidegate_tools.cli.exits import CommandError, ExitCode, UsageError
 from tidegate_tools.cli.file_names import free_path, remote_name
 from tidegate_tools.cli.outputs import Output
+from tidegate_tools.cli.part_file import PART, SIDE, PartFile, beside, write_all
 from tidegate_tools.cli.progress import ProgressBar
 from tidegate_tools.cli.resume import (
     Validator,
@@ -21,9 +22,6 @@ from tidegate_tools.cli.resume import (
     save_validator,
     validator_of,
 )
-
-PART: Final = ".part"
-SIDE: Final = ".part.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +76,9 @@ def _target(output: str, url: str, resume: bool) -> Target:
     path = Path(os.path.realpath(output))
     if not path.parent.is_dir():
         raise UsageError(f"-o {output!r}: there is no directory {path.parent}")
-    validator = load_validator(_beside(path, SIDE), url) if resume else None
-    offset = _size(_beside(path, PART))
+    validator = load_validator(beside(path, SIDE), url) if resume else None
+    offset = _size(beside(path, PART))
     return Target(path, remainder=validator, offset=offset) if validator and offset else Target(path)
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
 
 
 def _size(path: Path) -> int:
@@ -109,6 +103,7 @@ class Saving(Output, Protocol):
 
     Attributes:
         path: the file, known once `start` is done.
+        may_block: see `Output`; it holds for `start`, too.
     """
 
     path: Path
@@ -138,24 +133,24 @@ def open_saving(target: Target, *, url: str, progress: bool, as_it_came: bool = 
 class DeviceOutput:
     """A device or pipe, written as it is: to rename something over /dev/null would be a disaster."""
 
+    may_block = True
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
+        self._descriptor: int | None = None
 
     def start(self, response: ResponseStream) -> None:
         """See `Saving.start`."""
         with _told(self.path):
-            self._file = self.path.open("wb", buffering=0)
-        if self._file.isatty():
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        if os.isatty(self._descriptor):
             raise CommandError(f"{self.path} is a terminal: leave -o out")
 
     def write(self, piece: bytes) -> None:
         """See `Output.write`."""
-        assert self._file is not None
-        view = memoryview(piece)
+        assert self._descriptor is not None
         with _told(self.path):
-            while view:
-                view = view[self._file.write(view) :]
+            write_all(self._descriptor, piece)
 
     def finish(self, *, cut: bool) -> None:
         """See `Output.finish`."""
@@ -163,8 +158,9 @@ class DeviceOutput:
 
     def abandon(self) -> str | None:
         """See `Saving.abandon`."""
-        if self._file is not None:
-            self._file.close()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
         return None
 
 
@@ -177,26 +173,19 @@ class Download:
     """
 
     path: Path
+    may_block = False
 
     def __init__(self, target: Target, *, url: str, progress: bool, as_it_came: bool = True) -> None:
         self._target = target
         self._url = url
         self._as_it_came = as_it_came
         self._progress = progress
-        self._file: BinaryIO | None = None
+        self._part: PartFile | None = None
         self._bar: ProgressBar | None = None
         self._length: int | None = None
         self._resumable = False
         self._was_whole = False
         self.size = 0
-
-    @property
-    def _part(self) -> Path:
-        return _beside(self.path, PART)
-
-    @property
-    def _side(self) -> Path:
-        return _beside(self.path, SIDE)
 
     # The beginning ...
 
@@ -206,55 +195,60 @@ class Download:
         Raises:
             CommandError: it cannot be opened, or the rest does not fit what is there.
         """
-        if self._target.path is None:
-            self.path = free_path(Path.cwd(), remote_name(response.headers, response.url), (PART, SIDE))
-        else:
-            self.path = self._target.path
+        self.path = self._target.path or self._free_path(response)
         with _told(self.path):
             self._open(response)
         if self._progress:
             self._bar = ProgressBar(self.path, self._length, self.size)
 
+    def _free_path(self, response: ResponseStream) -> Path:
+        return free_path(Path.cwd(), remote_name(response.headers, response.url), (PART, SIDE))
+
     def _open(self, response: ResponseStream) -> None:
         remainder = self._target.remainder
         if remainder is None or response.status not in (206, 416):
             self._begin(response)
-            return
-        self._resumable = True
-        if response.status == 206:
-            self._go_on(remainder, response.headers)
         else:
-            self._find_whole(response.headers)
-        self._file = self._part.open("ab")
-        self.size = self._target.offset
+            self._go_on(remainder, response)
 
     def _begin(self, response: ResponseStream) -> None:
-        self._side.unlink(missing_ok=True)
-        self._part.unlink(missing_ok=True)
-        # Exclusive, so that nobody's link in a shared directory is followed.
-        self._file = self._part.open("xb")
+        part = self._part = self._new_part(response)
+        part.side.unlink(missing_ok=True)  # it would vouch for a part that is no more
         if not self._as_it_came:
             return
         self._length = response.announced
         validator = validator_of(self._url, response.headers, self._length)
         # A coding is undone for one transfer; the bytes of a range would be others (RFC 9110 8.4).
         if validator is not None and response.status == 200 and not response.codings:
-            save_validator(self._side, validator)
+            save_validator(part.side, validator)
             self._resumable = True
 
-    def _go_on(self, validator: Validator, headers: Headers) -> None:
-        found = content_range(headers)
-        if found is None or not fits(validator, headers, found, self._target.offset):
-            raise _mismatch(self._part, ExitCode.PROTOCOL)
-        self._length = found.length
+    def _new_part(self, response: ResponseStream) -> PartFile:
+        if self._target.path is not None:
+            return PartFile.replace(self.path)
+        while True:
+            try:
+                return PartFile.create(self.path)
+            except FileExistsError:  # another download has taken the name meanwhile
+                self.path = self._free_path(response)
 
-    def _find_whole(self, headers: Headers) -> None:
-        """The server has no more: fine if the part is all there is (RFC 9110 15.5.17)."""
-        found = content_range(headers)
-        if found is None or found.length != self._target.offset:
-            raise _mismatch(self._part, ExitCode.CLIENT_ERROR)
-        self._length = self._target.offset
-        self._was_whole = True
+    def _go_on(self, validator: Validator, response: ResponseStream) -> None:
+        part = self._part = PartFile.reopen(self.path)
+        self._resumable = True
+        offset = self._target.offset
+        part.check(offset)
+        if load_validator(part.side, self._url) != validator:
+            raise _mismatch(part.path, ExitCode.OTHER, f"{part.path} is the part of another download by now")
+        found = content_range(response.headers)
+        if response.status == 206:
+            if found is None or not fits(validator, response.headers, found, offset):
+                raise _mismatch(part.path, ExitCode.PROTOCOL)
+            self._length = found.length
+        else:  # the server has no more: fine if the part is all there is (RFC 9110 15.5.17)
+            if found is None or found.length != offset:
+                raise _mismatch(part.path, ExitCode.CLIENT_ERROR)
+            self._length, self._was_whole = offset, True
+        self.size = offset
 
     # ... the middle ...
 
@@ -262,9 +256,9 @@ class Download:
         """See `Output.write`."""
         if self._was_whole:
             return  # the content of a 416 belongs to no file
-        assert self._file is not None
+        assert self._part is not None
         with _told(self.path):
-            self._file.write(piece)
+            self._part.write(piece)
         self.size += len(piece)
         if self._bar is not None:
             self._bar.advance(len(piece))
@@ -275,54 +269,62 @@ class Download:
         """Give the file its name.
 
         Raises:
-            CommandError: it cannot be written, or is not as long as the server said it would be.
+            CommandError: it cannot be written, is not as long as the server said it would be, or is not the
+                one that was written any more.
         """
-        self._close()
+        assert self._part is not None
+        self._stop_bar()
         if not cut and self._length not in (None, self.size):
             raise CommandError(
                 f"{self.size} of {self._length} bytes came", ExitCode.PROTOCOL, "incomplete_content"
             )
         with _told(self.path):
-            self._give_name()
-            self._side.unlink(missing_ok=True)
+            self._part.check(self.size)
+            self._part.take_mode_of(self.path)
+            # Before the name: as soon as that is free, these files are the next download's.
+            self._part.side.unlink(missing_ok=True)
+            self._give_name(self._part.path)
+        self._close()
 
-    def _give_name(self) -> None:
+    def _give_name(self, part: Path) -> None:
         if self._target.path is not None:
-            self._part.replace(self.path)
+            part.replace(self.path)
             return
         # A name that a peer chose never replaces a file, not even one that came into being meanwhile.
         try:
-            os.link(self._part, self.path)
+            os.link(part, self.path)
         except FileExistsError:
             raise
         except OSError:  # a file system without links
-            self._part.rename(self.path)
+            part.rename(self.path)
         else:
-            self._part.unlink()
+            part.unlink()
 
     def abandon(self) -> str | None:
         """See `Saving.abandon`: a part that can be resumed is kept, any other goes."""
-        with contextlib.suppress(CommandError):
+        self._stop_bar()
+        part = self._part
+        if part is None:
+            return None
+        try:
+            if self._resumable and part.is_in_place and _size(part.path):
+                return f"{part.path} is kept: -o {self.path} --continue goes on from there"
+            with contextlib.suppress(OSError):
+                part.remove()
+            return None
+        finally:
             self._close()
-        if self._resumable and _size(self._part):
-            return f"{self._part} is kept: -o {self.path} --continue goes on from there"
-        if self._file is not None:
-            for path in (self._part, self._side):
-                with contextlib.suppress(OSError):
-                    path.unlink()
-        return None
 
     def _close(self) -> None:
+        if self._part is not None:
+            self._part.close()
+            self._part = None
+
+    def _stop_bar(self) -> None:
         if self._bar is not None:
             self._bar.stop()
-        if self._file is not None:
-            with _told(self.path):
-                self._file.close()
 
 
-def _mismatch(part: Path, code: ExitCode) -> CommandError:
-    return CommandError(
-        f"the server's answer is not the rest of {part}: fetch again without --continue",
-        code,
-        "range_mismatch",
-    )
+def _mismatch(part: Path, code: ExitCode, what: str = "") -> CommandError:
+    what = what or f"the server's answer is not the rest of {part}"
+    return CommandError(f"{what}: fetch again without --continue", code, "range_mismatch")

@@ -5,7 +5,7 @@ from typing import Final
 
 
 class ExitCode(IntEnum):
-    """How the command ends. 3, 4 and 5 are what HTTPie and xh use; 130 and 141 what a shell shows."""
+    """How the command ends. 3, 4 and 5 are what HTTPie and xh use; from 129 on it is what a shell shows."""
 
     DONE = 0
     OTHER = 1
@@ -20,8 +20,10 @@ class ExitCode(IntEnum):
     TIMED_OUT = 14
     TRUNCATED = 15
     PROTOCOL = 16
+    HUNG_UP = 129
     INTERRUPTED = 130
     BROKEN_PIPE = 141
+    TERMINATED = 143
 
 
 _BY_CLASS: Final = {3: ExitCode.REDIRECTION, 4: ExitCode.CLIENT_ERROR, 5: ExitCode.SERVER_ERROR}

@@ -76,6 +76,11 @@ _CODES: Final = {
 }
 
 
+def in_words_of_the_file(sentence: str) -> str:
+    """What the engine says of a policy, with the keys that a policy file has for it."""
+    return sentence.replace(" in allowed_hosts", " in hosts")
+
+
 def code_of_reason(reason: Reason) -> ExitCode:
     """How the command ends for this reason (decisions, table A2)."""
     return ExitCode.DENIED if reason in REFUSALS else _CODES[reason]
@@ -214,7 +219,7 @@ def _fetch_failure(error: FetchError) -> Failure:
     return Failure(
         code=code_of_reason(error.reason),
         reason=str(error.reason),
-        message=error.message,
+        message=in_words_of_the_file(error.message) if denied else error.message,
         phase=str(error.phase) if error.phase is not None else None,
         url=error.url,
         hop=error.hop,

@@ -9,7 +9,7 @@ import click
 from tidegate_tools.cli.fetching import DOWNLOAD_TIMEOUT, UNBOUNDED, FetchOptions, run_fetch
 from tidegate_tools.cli.operator_options import OperatorOptions, operator_options
 from tidegate_tools.cli.page_text import FORMATS
-from tidegate_tools.cli.request_options import RequestOptions
+from tidegate_tools.cli.request_options import RequestOptions, url_argument
 
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -37,7 +37,7 @@ def _take(kind: type[_Values], values: dict[str, Any]) -> _Values:
 
 
 @click.command("fetch", epilog=_EPILOG)
-@click.argument("url")
+@url_argument
 @click.option("-X", "--method", metavar="METHOD", help="[default: GET; POST with content]")
 @click.option(
     "-H", "--header", "headers", metavar="'NAME: VALUE'", multiple=True, help="Add a request field."

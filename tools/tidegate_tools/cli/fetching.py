@@ -1,12 +1,15 @@
 """What `tidegate fetch` does, from its options to an exit code."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 import trio
 
-from tidegate import Hop, Limits, Observer, ResponseStream, TCPConnector, Timings, open_engine
+from tidegate import FetchError, Hop, Limits, Observer, ResponseStream, TCPConnector, Timings, open_engine
+from tidegate._policy.redirect import redirect_target
 from tidegate_tools.cli.download import Saving, Target, open_saving, prepare_target
 from tidegate_tools.cli.exits import CommandError, ExitCode, OutputClosed, UsageError, code_of_status
 from tidegate_tools.cli.failures import failure_of, report, write_json
@@ -21,7 +24,8 @@ from tidegate_tools.cli.page_text import (
     write_page,
 )
 from tidegate_tools.cli.request_options import MAX_CONTENT, RequestOptions
-from tidegate_tools.cli.terminal import Notes, complain, output_is_terminal, say
+from tidegate_tools.cli.running import run
+from tidegate_tools.cli.terminal import Notes, complain, output_is_terminal, output_may_block, say
 from tidegate_tools.cli.trace import Narrator, Record, TellingConnector, TellingResolver
 from tidegate_tools.cli.waterfall import waterfall
 from tidegate_tools.pages import Format, Page, PageConverter, PageText
@@ -38,6 +42,10 @@ UNBOUNDED: Final = 1 << 40
 TIMEOUT: Final = Limits().timeout
 DOWNLOAD_TIMEOUT: Final = 3600.0
 """Seconds, into a file: the ceiling of `Limits.timeout`."""
+
+
+_Result = TypeVar("_Result")
+_Arguments = TypeVarTuple("_Arguments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,11 @@ class FetchOptions:
     def shows_head(self) -> bool:
         """True if the head is printed. A HEAD request would show nothing without it."""
         return not self.as_json and (self.include or self.request.effective_method == "HEAD")
+
+    @property
+    def follows(self) -> bool:
+        """True if an option says what is done about redirects."""
+        return self.location or self.max_redirects is not None
 
     def limits(self) -> Limits:
         """The limits of the fetch."""
@@ -121,6 +134,8 @@ class _Fetch:
         self._kept: KeptOutput | None = None
         self._page: PageText | None = None
         self._size = 0
+        self._timeout = 0.0
+        self._deadline = 0.0
 
     def run(self) -> int:
         try:
@@ -141,7 +156,7 @@ class _Fetch:
         target, limits, content = options.target(), options.limits(), options.request.content()
         operator = options.operator.prepare()
         fields = self._fields(target)
-        return trio.run(self._transfer, operator, limits, fields, content, target)
+        return run(self._transfer, operator, limits, fields, content, target)
 
     def _fields(self, target: Target | None) -> list[tuple[str, str]]:
         fields = self._options.request.fields()
@@ -188,6 +203,7 @@ class _Fetch:
                 content=content,
                 limits=limits,
             )
+            self._timeout, self._deadline = limits.timeout, trio.current_time() + limits.timeout
             async with response:
                 if converter is None:
                     await self._receive(response, target)
@@ -198,20 +214,37 @@ class _Fetch:
     # The response ...
 
     async def _receive(self, response: ResponseStream, target: Target | None) -> None:
-        if self._options.shows_head:
-            write_head(response)
-        output = self._output(response, target)
+        await self._show_head(response)
+        output = await self._output(response, target)
         await self._read(response, output)
-        self._finish(output, cut=response.truncated)
+        await self._finish(output, cut=response.truncated)
+
+    async def _show_head(self, response: ResponseStream) -> None:
+        if self._options.shows_head:
+            await self._in_time(output_may_block(), write_head, response)
+
+    async def _in_time(
+        self, may_block: bool, work: Callable[[*_Arguments], _Result], *arguments: *_Arguments
+    ) -> _Result:
+        """Write, within the time-out too: in a thread that is left behind if nobody takes what it writes."""
+        if not may_block:
+            return work(*arguments)
+        with trio.move_on_at(self._deadline):
+            return await trio.to_thread.run_sync(work, *arguments, abandon_on_cancel=True)
+        raise CommandError(
+            f"nobody has taken the output within the {self._timeout:g} s of --timeout",
+            ExitCode.TIMED_OUT,
+            "timeout",
+        )
 
     async def _read(self, response: ResponseStream, output: Output) -> None:
         async for piece in response:
-            output.write(piece)
+            await self._in_time(output.may_block, output.write, piece)
             self._size += len(piece)
         self._check_whole(response)
 
-    def _finish(self, output: Output, *, cut: bool) -> None:
-        output.finish(cut=cut)
+    async def _finish(self, output: Output, *, cut: bool) -> None:
+        await self._in_time(output.may_block, partial(output.finish, cut=cut))
         if self._saving is not None:
             self._notes.note(f"{self._size} bytes came; the file is {self._saving.path}")
 
@@ -221,8 +254,7 @@ class _Fetch:
         """The same for `--format`: a page can be converted only once all of it is there."""
         if target is not None:
             self._check_savable(response, target)
-        if self._options.shows_head:
-            write_head(response)
+        await self._show_head(response)
         kept = KeptOutput()
         await self._read(response, kept)
         whole = Page.of(response, kept.content)
@@ -230,7 +262,7 @@ class _Fetch:
         self._tell_page(self._page)
         if self._page.truncated and whole.complete:
             self._tell_cut("the page is too much for the converter: only its beginning is left")
-        self._deliver_page(self._page, response, target)
+        await self._deliver_page(self._page, response, target)
 
     def _tell_page(self, page: PageText) -> None:
         told = describe_page(page, self._options.page_format)
@@ -241,34 +273,37 @@ class _Fetch:
         else:
             self._notes.note(told)
 
-    def _deliver_page(self, page: PageText, response: ResponseStream, target: Target | None) -> None:
+    async def _deliver_page(self, page: PageText, response: ResponseStream, target: Target | None) -> None:
         if target is not None:
             saving = open_saving(target, url=self._options.url, progress=False, as_it_came=False)
-            self._saving = saving
-            saving.start(response)
-            saving.write(page.text.encode())
-            self._finish(saving, cut=page.truncated)
+            await self._save(saving, response)
+            await self._in_time(saving.may_block, saving.write, page.text.encode())
+            await self._finish(saving, cut=page.truncated)
         elif not self._options.as_json:
-            write_page(page)
+            await self._in_time(output_may_block(), write_page, page)
 
-    def _output(self, response: ResponseStream, target: Target | None) -> Output:
+    async def _output(self, response: ResponseStream, target: Target | None) -> Output:
         if target is not None:
             self._check_savable(response, target)
             show = self._notes.watched and not self._options.verbose
-            self._saving = open_saving(target, url=self._options.url, progress=show)
-            self._saving.start(response)
-            return self._saving
+            return await self._save(open_saving(target, url=self._options.url, progress=show), response)
         if self._options.as_json:
             self._kept = KeptOutput()
             return self._kept
         return standard_output(response)
 
+    async def _save(self, saving: Saving, response: ResponseStream) -> Saving:
+        self._saving = saving
+        await self._in_time(saving.may_block, saving.start, response)
+        return saving
+
     def _check_savable(self, response: ResponseStream, target: Target) -> None:
         """An error page under the name of a file would be taken for it."""
         saved = response.status // 100 == 2 or (target.remainder is not None and response.status == 416)
         if self._options.check_status and not saved:
+            line = _status_line(response, self._options)
             raise CommandError(
-                f"{_status_line(response)}: nothing is saved; --no-check-status saves it all the same",
+                f"{line}: nothing is saved; --no-check-status saves it all the same",
                 code_of_status(response.status),
                 "status",
             )
@@ -300,7 +335,7 @@ class _Fetch:
                 {"ok": True, "exit_code": int(code), **self._response_facts(response), **self._facts()}
             )
         if code is not ExitCode.DONE:
-            complain(_status_line(response))
+            complain(_status_line(response, self._options))
         return code
 
     def _response_facts(self, response: ResponseStream) -> dict[str, Any]:
@@ -337,11 +372,17 @@ class _Fetch:
                 say(line)
 
 
-def _status_line(response: ResponseStream) -> str:
-    line = f"HTTP {response.status} {response.reason_phrase}".rstrip()
-    location = response.headers.get("location")
-    followed = response.status // 100 == 3 and location is not None
-    return f"{line} to {location}; -L follows it" if followed else line
+def _status_line(response: ResponseStream, options: FetchOptions) -> str:
+    """Status and, of a redirect, where it leads: without query and userinfo, which may be secrets."""
+    line = f"HTTP {response.status} {_text(response.reason_phrase.encode('latin-1'))}".rstrip()
+    locations = [value for name, value in response.headers.raw if name.lower() == b"location"]
+    try:
+        target = redirect_target(response.url, response.status, locations)
+    except FetchError as error:
+        return f"{line}; where it leads nothing can follow: {error.message.rstrip('.')}"
+    if target is None:
+        return line
+    return f"{line} to {target.without_query}{'' if options.follows else '; -L follows it'}"
 
 
 def _pairs(raw: tuple[tuple[bytes, bytes], ...]) -> list[tuple[str, str]]:

@@ -84,6 +84,7 @@ def free_path(directory: Path, name: str, suffixes: tuple[str, ...]) -> Path:
         stem, dot, extension = name, "", ""
     for number in count():
         path = directory / (name if not number else f"{stem}-{number}{dot}{extension}")
-        if not any(os.path.lexists(f"{path}{suffix}") for suffix in ("", *suffixes)):
+        # The name itself last: a download that ends meanwhile has it before it gives up the others.
+        if not any(os.path.lexists(f"{path}{suffix}") for suffix in (*suffixes, "")):
             break
     return path

@@ -1,17 +1,19 @@
 """`tidegate mcp`: the MCP server, over standard input and output or over HTTP."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import click
-import trio
 
 from tidegate import Observer, Policy, Resolver
 from tidegate_tools.cli.configuration import capabilities_of
 from tidegate_tools.cli.exits import CommandError, ExitCode, UsageError
 from tidegate_tools.cli.operator_options import Operator, OperatorOptions, operator_options
+from tidegate_tools.cli.running import run
+from tidegate_tools.cli.stray_logs import stray_logs
 from tidegate_tools.cli.terminal import say
 from tidegate_tools.cli.watch import Watch, audit_option, open_watch
 
@@ -78,12 +80,16 @@ def command(
     address = _address(http, allowed_hosts) if http is not None else None
     if address is None and allowed_hosts:
         raise UsageError("--allowed-host is for --http")
+    if address is None:
+        _require_streams()
     # The SDK makes a span of its own around each call.
-    with open_watch(audit, spans=False) as watch:
+    with stray_logs(), open_watch(audit, spans=False) as watch:
         served = _Served.prepare(tuple(dict.fromkeys(names)), options, watch)
         try:
-            trio.run(_serve, served, address)
+            run(_serve, served, address)
         except OSError as error:
+            if address is None:
+                raise
             raise CommandError(f"{http} cannot be listened at: {error.strerror}") from None
     return ExitCode.DONE
 
@@ -112,8 +118,15 @@ def _require_extras(for_pages: bool) -> None:
             )
 
 
+def _require_streams() -> None:
+    """See that there is a client at all: after `<&-` or `>&-` there is none."""
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if stream is None:
+            raise UsageError(f"standard {name} is closed: an MCP host talks there; or serve with --http")
+
+
 def _address(text: str, names: Sequence[str]) -> _Address:
-    from tidegate_tools.mcp.http import LOOPBACK
+    from tidegate_tools.mcp.http import LOOPBACK, host_field
 
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
@@ -121,6 +134,11 @@ def _address(text: str, names: Sequence[str]) -> _Address:
         raise UsageError(f"--http {text!r} is not [HOST:]PORT")
     if host not in LOOPBACK and not names:
         raise UsageError(f"--http {text!r} is not loopback: name with --allowed-host what clients call it")
+    for name in names:
+        try:
+            host_field(name)
+        except ValueError as error:
+            raise UsageError(f"--allowed-host {name!r}: {error}".rstrip(".")) from None
     return _Address(host, int(port), tuple(names))
 
 
@@ -142,12 +160,15 @@ class _Served:
         from tidegate_tools.mcp import PageOptions
 
         config, agent = options.pop("config"), options.pop("agent")
-        pages = PageOptions(
-            user_agent=options.pop("user_agent"),
-            ignore_robots=options.pop("ignore_robots_txt"),
-            timeout=options.pop("timeout"),
-            max_tokens=options.pop("max_tokens"),
-        )
+        try:
+            pages = PageOptions(
+                user_agent=options.pop("user_agent"),
+                ignore_robots=options.pop("ignore_robots_txt"),
+                timeout=options.pop("timeout"),
+                max_tokens=options.pop("max_tokens"),
+            )
+        except ValueError as error:  # the numbers have been looked at
+            raise UsageError(f"--user-agent: {error}".rstrip(".")) from None
         operator_options = OperatorOptions(**options)
         operator = operator_options.prepare()
         if "web_request" not in names and (config or agent):

@@ -17,11 +17,24 @@ from tidegate._policy.content import (
     kind_of,
 )
 from tidegate_tools.cli.exits import CommandError
-from tidegate_tools.cli.terminal import is_terminal, visible_line, visible_text, write_output, write_text
+from tidegate_tools.cli.terminal import (
+    is_terminal,
+    output_may_block,
+    visible_line,
+    visible_text,
+    write_output,
+    write_text,
+)
 
 
 class Output(Protocol):
-    """Takes the content of one response, wherever it goes."""
+    """Takes the content of one response, wherever it goes.
+
+    Attributes:
+        may_block: whoever reads it may keep `write` and `finish` waiting.
+    """
+
+    may_block: bool
 
     def write(self, piece: bytes) -> None:
         """Take a piece."""
@@ -53,6 +66,9 @@ def standard_output(response: ResponseStream) -> Output:
 
 class RawOutput:
     """Bytes as they are, each piece at once."""
+
+    def __init__(self) -> None:
+        self.may_block = output_may_block()
 
     def write(self, piece: bytes) -> None:
         """See `Output.write`."""
@@ -86,6 +102,8 @@ class TerminalOutput:
     Args:
         headers: of the response.
     """
+
+    may_block = True
 
     def __init__(self, headers: Headers) -> None:
         self._headers = headers
@@ -139,6 +157,8 @@ def _codec(encoding: str) -> codecs.IncrementalDecoder:
 
 class KeptOutput:
     """Content kept for `--json`, or to be converted."""
+
+    may_block = False
 
     def __init__(self) -> None:
         self._content = bytearray()

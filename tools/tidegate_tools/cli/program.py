@@ -1,7 +1,9 @@
 """The program `tidegate`: the list of its commands, and how any of them ends."""
 
 import importlib
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
@@ -32,7 +34,8 @@ COMMANDS: Final = (
 _EPILOG: Final = """\b
 Exit codes: 0 done, 1 other, 2 usage; 3, 4, 5 a final 3xx, 4xx, 5xx;
 10 denied, 11 DNS, 12 connect, 13 TLS, 14 timed out, 15 cut (with
---fail-on-truncate), 16 protocol, 130 interrupted.
+--fail-on-truncate), 16 protocol; 129 hung up, 130 interrupted,
+143 terminated.
 
 \b
 Completion, in the start file of your shell:
@@ -103,12 +106,22 @@ def _tell(error: BaseException, *, as_json: bool) -> int:
         error = KeyboardInterrupt()
     if isinstance(error, click.ClickException):
         error = UsageError(_with_hint(error))
+    if isinstance(error, OSError) and _is_of_click(error):
+        from tidegate_tools.cli.terminal import output_failed
+
+        error = output_failed(error)
     try:
         if isinstance(error, OutputClosed):
             raise error
         return report(failure_of(error), as_json=as_json)
     except OutputClosed:
         return ExitCode.BROKEN_PIPE
+
+
+def _is_of_click(error: OSError) -> bool:
+    """True if it was click that met it: of all files it touches standard output alone, to print a help."""
+    innermost = traceback.extract_tb(error.__traceback__)[-1].filename
+    return Path(innermost).parent == Path(click.__file__).parent
 
 
 def _with_hint(error: click.ClickException) -> str:

@@ -34,12 +34,12 @@ class ProgressBar:
         """So many bytes more are written."""
         self._done += size
         if self._shown is None and time.monotonic() >= self._appears:
-            self._shown = self._show()
+            self._show()
         if self._shown is not None:
             progress, task = self._shown
             progress.update(task, completed=self._done)
 
-    def _show(self) -> "tuple[Progress, TaskID]":
+    def _show(self) -> None:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -61,8 +61,9 @@ class ProgressBar:
             transient=True,
         )
         task = progress.add_task(self._name, total=self._total, completed=self._first)
+        # Known before it hides the cursor, so that whatever comes between, `stop` shows that again.
+        self._shown = progress, task
         progress.start()
-        return progress, task
 
     def stop(self) -> None:
         """Take the bar away."""

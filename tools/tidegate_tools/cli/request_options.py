@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import click
+
 from tidegate._policy.content import parse_json
 from tidegate_tools.cli.exits import UsageError
 
 MAX_CONTENT: Final = 1 << 30
 """The ceiling of `Limits.max_request_content`: here the person at the shell says what is sent."""
+
+
+def _check_url(context: click.Context, parameter: click.Parameter, url: str) -> str:
+    # The engine would say what it says of example.com, that https:// is missing in front of it.
+    if not url.strip():
+        raise click.BadParameter("it is empty")
+    return url
+
+
+url_argument = click.argument("url", callback=_check_url)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +71,16 @@ class RequestOptions:
         try:
             parse_json(content.decode())
         except ValueError as error:
-            raise UsageError(f"--json-body: {_clause(error)}") from None
+            raise UsageError(f"--json-body: {json_problem(error)}") from None
         return content
 
 
-def _clause(error: ValueError) -> str:
-    return "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+def json_problem(error: ValueError) -> str:
+    """What `parse_json`, or decoding for it, has found, in words for somebody at a shell."""
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    # The rest is advice for whoever writes Python.
+    return str(error).partition("; use sys.")[0]
 
 
 def _field(text: str) -> tuple[str, str]:
@@ -78,7 +94,7 @@ def _field(text: str) -> tuple[str, str]:
 def _value(option: str, text: str) -> bytes:
     """The bytes that an option means: its text, or with `@` a file's or standard input's."""
     if text == "@-":
-        return _read_input(option)
+        return read_input(f"{option} @-")
     if not text.startswith("@"):
         return text.encode("utf-8", "surrogateescape")
     try:
@@ -88,10 +104,21 @@ def _value(option: str, text: str) -> bytes:
         raise UsageError(f"{option} {text!r} cannot be read: {error.strerror}") from None
 
 
-def _read_input(option: str) -> bytes:
+def read_input(place: str) -> bytes:
+    """All of standard input.
+
+    Args:
+        place: which option or argument wants it, for a message.
+
+    Raises:
+        UsageError: it is closed, cannot be read, or is longer than `MAX_CONTENT`.
+    """
     if sys.stdin is None:  # after `<&-`
-        raise UsageError(f"{option} @-: standard input is closed")
-    return _bounded(option, sys.stdin.buffer)
+        raise UsageError(f"{place}: standard input is closed")
+    try:
+        return _bounded(place, sys.stdin.buffer)
+    except OSError as error:
+        raise UsageError(f"{place}: standard input cannot be read: {error.strerror}") from None
 
 
 def _bounded(option: str, file: BinaryIO) -> bytes:

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import re
+import stat
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Final
 from tidegate import Headers
 
 _VERSION: Final = 1
+_LARGEST: Final = 64 * 1024
+"""Bytes of a side file. A validator is one field of a response, and those are bounded."""
 _CONTENT_RANGE: Final = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)", re.IGNORECASE)
 _STRONG_TAG: Final = re.compile(
     r'"[\x21\x23-\x7e]*"'
@@ -65,13 +68,18 @@ def _digest(url: str) -> str:
 
 
 def save_validator(path: Path, validator: Validator) -> None:
-    """Write the side file."""
-    path.write_text(json.dumps({"version": _VERSION, **asdict(validator)}), encoding="ascii")
+    """Write the side file, of which there is none yet: nobody's link is followed."""
+    with path.open("x", encoding="ascii") as file:
+        json.dump({"version": _VERSION, **asdict(validator)}, file)
 
 
 def load_validator(path: Path, url: str) -> Validator | None:
     """Read the side file; None if it is not there, not ours or of another URL."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    # RecursionError: of JSON that is nested without end.
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            return None
         data = json.loads(path.read_bytes())
         validator = Validator(request=data["request"], value=data["value"], length=data["length"])
         if data["version"] == _VERSION and validator.request == _digest(url) and _is_sane(validator):

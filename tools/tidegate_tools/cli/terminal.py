@@ -8,6 +8,8 @@ successors), and binary content never gets there.
 import contextlib
 import os
 import re
+import select
+import stat
 import sys
 from typing import Final, TextIO
 
@@ -47,6 +49,14 @@ def output_is_terminal() -> bool:
     return is_terminal(sys.stdout)
 
 
+def output_may_block() -> bool:
+    """True if whoever reads standard output may keep a writer waiting: a pipe or a terminal, and no file."""
+    try:
+        return sys.stdout is not None and not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:  # it has no number
+        return False
+
+
 def write_output(data: bytes) -> None:
     """Write to standard output at once.
 
@@ -57,14 +67,27 @@ def write_output(data: bytes) -> None:
     if sys.stdout is None:  # after `>&-`
         raise CommandError("standard output is closed")
     try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        _forget_output()
-        raise OutputClosed from None
+        _write_all(memoryview(data))
     except OSError as error:
-        _forget_output()
-        raise CommandError(f"standard output cannot be written: {error.strerror}") from None
+        raise output_failed(error) from None
+
+
+def _write_all(view: memoryview) -> None:
+    # Without the buffer: a thread that is left behind in a write would keep its lock, and Python its exit.
+    raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+    while view:
+        taken = raw.write(view)
+        if taken is None:  # somebody has made the other end of it non-blocking
+            select.select((), (raw,), ())
+        view = view[taken or 0 :]
+
+
+def output_failed(error: OSError) -> Exception:
+    """How a command ends that could not write to standard output; nothing is written there any more."""
+    _forget_output()
+    if isinstance(error, BrokenPipeError):
+        return OutputClosed()
+    return CommandError(f"standard output cannot be written: {error.strerror}")
 
 
 def _forget_output() -> None:

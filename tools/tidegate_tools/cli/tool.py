@@ -1,20 +1,21 @@
 """`tidegate tool`: call an agent tool as an agent would, and print what it would get."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import trio
 
 from tidegate import Reason
 from tidegate._policy.content import parse_json
+from tidegate._policy.host import GrantPatterns
 from tidegate_tools.cli.configuration import capabilities_of
 from tidegate_tools.cli.exits import ExitCode, UsageError
 from tidegate_tools.cli.failures import code_of_reason, write_json
 from tidegate_tools.cli.operator_options import OperatorOptions, operator_options
+from tidegate_tools.cli.request_options import json_problem, read_input
+from tidegate_tools.cli.running import run
 from tidegate_tools.cli.terminal import complain
 from tidegate_tools.cli.watch import Watch, audit_option, open_watch
 from tidegate_tools.registry import Kernel, ToolContext, ToolErrorInfo, did_you_mean
@@ -77,9 +78,9 @@ class _Prepared:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        value = parse_json(sys.stdin.read() if text == "-" else text)
+        value = parse_json(read_input("the arguments").decode() if text == "-" else text)
     except ValueError as error:
-        raise UsageError(f"the arguments are {error}") from None
+        raise UsageError(f"the arguments are {json_problem(error)}") from None
     if not isinstance(value, dict):
         raise UsageError("the arguments must be a JSON object")
     return value
@@ -101,13 +102,24 @@ class _Shell:
     cap: Any
 
 
+def _grant(pattern: str) -> str:
+    """The grant, if it means anything: a kernel would take it, and grant nothing (AMB-28)."""
+    domain = pattern.removeprefix("**.").removeprefix("*.")
+    granted = GrantPatterns([pattern])
+    if not any(map(granted.covers, (domain, f"x.{domain}", "x"))):
+        raise UsageError(
+            f"--grant {pattern!r} is no host; give example.com, *.example.com, **.example.com or '*'"
+        )
+    return pattern
+
+
 def _fetch(options: OperatorOptions, grants: Sequence[str], watch: Watch) -> _Prepared:
     from tidegate_tools.fetch import make_fetch_tool
     from tidegate_tools.grants import Grants, GrantStore
 
     operator = options.prepare()
     store = GrantStore()
-    store.grant("shell", Grants(["Fetch"], grants))
+    store.grant("shell", Grants(["Fetch"], tuple(map(_grant, grants))))
     tool = make_fetch_tool(
         policy=operator.policy,
         resolver=operator.resolver,
@@ -131,7 +143,7 @@ def _web_request(options: OperatorOptions, config: str | None, name: str | None,
 
 
 def _call(prepared: _Prepared, arguments: Mapping[str, Any]) -> ExitCode:
-    result = trio.run(prepared.tool.call, arguments, prepared.ctx)
+    result = run(prepared.tool.call, arguments, prepared.ctx)
     # Read again, to be written as all output of the command is: in ASCII, so that it cannot drive a terminal.
     write_json(json.loads(result.to_json()))
     if result.error is None:

@@ -19,6 +19,7 @@ from tidegate import (
     Connector,
     Engine,
     FetchError,
+    InvalidField,
     Limits,
     Observer,
     Policy,
@@ -27,6 +28,7 @@ from tidegate import (
     __version__,
     open_engine,
 )
+from tidegate._policy.fields import check_fields
 from tidegate_tools.arguments import Arguments
 from tidegate_tools.fetch.shaping import tool_error
 from tidegate_tools.mcp.results import MAX_TOKENS, ServedTool, bytes_of, error_result, text_result
@@ -95,6 +97,9 @@ class PageOptions:
         timeout: seconds of one fetch, redirects included.
         max_content: bytes of a page that are read.
         max_tokens: of a result.
+
+    Raises:
+        ValueError: the user agent is no field value.
     """
 
     user_agent: str | None = None
@@ -102,6 +107,16 @@ class PageOptions:
     timeout: float = 30.0
     max_content: int = 4 * 1024 * 1024
     max_tokens: int = MAX_TOKENS
+
+    def __post_init__(self) -> None:
+        if self.user_agent is None:
+            return
+        try:
+            check_fields([("User-Agent", self.user_agent)])
+        except InvalidField as error:
+            raise ValueError(error.message) from None
+        if not self.user_agent:
+            raise ValueError("a User-Agent field cannot be empty")
 
     @property
     def limits(self) -> Limits:

@@ -7,24 +7,22 @@ own.
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import trio
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
-from pydantic import ValidationError
 
-MAX_LINE: Final = 4 * 1024 * 1024
-"""Bytes of one message, as over HTTP."""
+from tidegate_tools.mcp.messages import MAX_MESSAGE, problem_of
 
 
 async def serve_stdio(server: Server[Any]) -> None:
     """Serve the client at the other end of standard input and output, until it is gone.
 
-    What anything prints meanwhile goes to standard error. POSIX only.
+    What anything prints meanwhile goes to standard error. POSIX only. Both must be open.
     """
     with _diverted() as (source, target), trio.CancelScope() as scope:
         async with trio.lowlevel.FdStream(source) as pipe_in, trio.lowlevel.FdStream(target) as pipe_out:
@@ -40,9 +38,10 @@ async def serve_stdio(server: Server[Any]) -> None:
 def _diverted() -> Iterator[tuple[int, int]]:
     """Private duplicates of both, while 0 is empty and 1 is standard error; the taker closes them."""
     kept = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
+    null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    os.dup2(2, 1)
+    # After `2>&-` the number 2 may be anything by now.
+    os.dup2(2 if sys.stderr is not None else null, 1)
     os.close(null)
     try:
         yield os.dup(kept[0]), os.dup(kept[1])
@@ -85,7 +84,7 @@ class _Lines:
 
     async def __anext__(self) -> str:
         while (line := await self._next_line()) is not None:
-            problem = _problem(line)
+            problem = problem_of(line)
             if problem is None:
                 return line.decode()
             if line.strip():
@@ -93,38 +92,17 @@ class _Lines:
         raise StopAsyncIteration
 
     async def _next_line(self) -> bytes | None:
-        """The next line, cut one byte behind `MAX_LINE`; None at the end."""
+        """The next line, cut one byte behind `MAX_MESSAGE`; None at the end."""
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             # Of a line that is too long no more is kept than what shows that.
-            del self._buffer[MAX_LINE + 1 :]
+            del self._buffer[MAX_MESSAGE + 1 :]
             searched = len(self._buffer)
             piece = await self._stream.receive_some(64 * 1024)
             if not piece:
                 rest, self._buffer = bytes(self._buffer), bytearray()
                 return rest or None
             self._buffer += piece
-        line = bytes(self._buffer[: min(end, MAX_LINE + 1)])
+        line = bytes(self._buffer[: min(end, MAX_MESSAGE + 1)])
         del self._buffer[: end + 1]
         return line
-
-
-def _problem(line: bytes) -> dict[str, Any] | None:
-    """The answer to a line that is no message; JSON-RPC 2.0, section 5: its id is null."""
-    if len(line) > MAX_LINE:
-        return _error(PARSE_ERROR, f"Parse error: the message has more than {MAX_LINE} bytes")
-    try:
-        jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError as error:
-        # The details would repeat the message.
-        if any(
-            detail["type"] == "json_invalid"
-            for detail in error.errors(include_input=False, include_url=False)
-        ):
-            return _error(PARSE_ERROR, "Parse error: the line is no JSON")
-        return _error(INVALID_REQUEST, "Invalid request: the line is no JSON-RPC 2.0 message")
-    return None
-
-
-def _error(code: int, message: str) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
