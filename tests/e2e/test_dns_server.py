@@ -1,20 +1,24 @@
 """The scriptable DNS server answers as its zone says; asked here over loopback, no namespace needed."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import dns.asyncquery
 import dns.exception
 import dns.flags
 import dns.message
+import dns.opcode
 import dns.rcode
 import dns.rdatatype
 import pytest
 import trio
 
+from tests.support.data import ROOT
 from tidegate.testing.dns import DnsServer, open_dns_server
 
 ZONE: dict[str, object] = {
@@ -154,6 +158,55 @@ async def test_junk_is_ignored() -> None:
         assert server.queries.total() == 1
 
 
+def not_a_query(kind: str) -> bytes:
+    query = dns.message.make_query("www.example.com", "A")
+    if kind == "response":
+        return dns.message.make_response(query).to_wire()
+    query.set_opcode(dns.opcode.from_text(kind))
+    return query.to_wire()
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+@pytest.mark.parametrize("kind", ["response", "IQUERY", "STATUS", "NOTIFY", "UPDATE"])
+async def test_what_is_no_query_is_ignored(kind: str, tcp: bool) -> None:
+    wire = not_a_query(kind)
+    async with open_dns_server(ZONE) as server:
+        if tcp:
+            async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
+                await stream.send_all(len(wire).to_bytes(2) + wire)
+                await stream.send_eof()
+                assert await stream.receive_some() == b""
+        else:
+            with trio.socket.socket(type=trio.socket.SOCK_DGRAM) as sock:
+                await sock.sendto(wire, ("127.0.0.1", server.port))
+        assert records(await ask(server, "www.example.com"), "A") == ["93.184.216.34"]
+        assert server.queries.total() == 1
+        assert not server.errors
+
+
+@pytest.mark.parametrize("payload", [0, 100, 512, 65535])
+async def test_any_size_can_be_said_in_edns(payload: int) -> None:
+    """RFC 6891, 6.2.3: less than 512 is 512; and no more is sent than a datagram can hold."""
+    zone = {"large.example.com": {"A": [f"10.0.{n // 250}.{n % 250}" for n in range(4090)]}}
+    query = dns.message.make_query("large.example.com", "A", use_edns=0, payload=payload)
+    async with open_dns_server(zone) as server:
+        response = await dns.asyncquery.udp(query, "127.0.0.1", port=server.port, timeout=5)
+        assert not server.errors
+    assert bool(response.flags & dns.flags.TC) == (payload < 65535)
+
+
+async def test_an_address_in_use_is_named() -> None:
+    async with open_dns_server(ZONE) as server:
+        with pytest.raises(OSError, match=f"127.0.0.1:{server.port}: Address already in use"):
+            async with open_dns_server(ZONE, port=server.port):
+                pass
+
+
+async def test_a_name_stands_once_in_a_zone() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        DnsServer({"a.example": "TIMEOUT", "A.Example.": "SERVFAIL"})
+
+
 async def test_it_serves_ipv6_too() -> None:
     async with open_dns_server(ZONE, host="::1") as server:
         assert records(await ask(server, "www.example.com", host="::1"), "A") == ["93.184.216.34"]
@@ -168,6 +221,17 @@ async def test_it_serves_ipv6_too() -> None:
         {"A": ["::1"]},
         {"AAAA": ["127.0.0.1"]},
         {"CNAME": "two..dots"},
+        {"A": [1]},
+        {"CNAME": 5},
+        {"delay": "2"},
+        {"delay": -1},
+        {"delay": {"AAAA": True}},
+        {"delay": {"a": 1}},
+        {"delay": {"NOSUCHTYPE": 1}},
+        {"ttl": []},
+        {"ttl": 2**31},
+        {"ttl": float("nan")},
+        {"truncate": "no"},
         "NOSUCHCODE",
         [{"A": []}, 5],
         5,
@@ -179,16 +243,68 @@ async def test_a_zone_that_makes_no_sense_names_the_culprit(answer: object) -> N
             pass
 
 
-def test_the_program_serves_a_file_and_counts(tmp_path: Path) -> None:
-    zone = tmp_path / "zone.json"
-    zone.write_text(json.dumps(ZONE))
-    command = [sys.executable, "-m", "tidegate.testing.dns", "--zone", str(zone), "--exit-with-stdin"]
+@pytest.mark.parametrize("zone", [[], "TIMEOUT", None, 5])
+async def test_a_zone_is_an_object(zone: Any) -> None:
+    with pytest.raises(ValueError, match="the zone must be an object by name"):
+        async with open_dns_server(zone):
+            pass
+
+
+@pytest.mark.parametrize("name", ["a..b", "a" * 64])
+async def test_a_zone_is_about_names(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        async with open_dns_server({name: "TIMEOUT"}):
+            pass
+
+
+def run_program(*options: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "tidegate.testing.dns", *options]
+    return subprocess.run(command, input="", capture_output=True, text=True, timeout=30, check=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("[]", "must be an object by name"), ("{", "Expecting"), ('{"a": 5}', "answer for 'a'")],
+)
+def test_a_file_that_is_no_zone_is_told_in_a_sentence(content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "zone.json").write_text(content)
+    done = run_program("--zone", str(tmp_path / "zone.json"), "--exit-with-stdin")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"tidegate.testing.dns: {tmp_path}/zone.json: ")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_shows_a_zone(tmp_path: Path) -> None:
+    """What stands there can be cut out and served."""
+    text = run_program("--help").stdout
+    shown = re.search(r"^    (\{\n.*?^    \})$", text, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    DnsServer(json.loads(shown[1]))
+    for word in ("CNAME", "TIMEOUT", "delay", "truncate", "ttl", "NXDOMAIN"):
+        assert word in text
+
+
+def readme_zone() -> str:
+    page = (ROOT / "engine/tidegate/testing/README.md").read_text(encoding="utf-8")
+    shown = re.search(r"<!-- file: zone\.json -->\n```json\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    return shown[1]
+
+
+@pytest.mark.parametrize(
+    ("zone", "name"), [(json.dumps(ZONE), "www.example.com"), (readme_zone(), "alias.example.com")]
+)
+def test_the_program_serves_a_file_and_counts(zone: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / "zone.json"
+    file.write_text(zone)
+    command = [sys.executable, "-m", "tidegate.testing.dns", "--zone", str(file), "--exit-with-stdin"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdin is not None
         assert program.stdout is not None
         server = DnsServer({})
         server.port = json.loads(program.stdout.readline())["port"]
-        assert records(trio.run(ask, server, "www.example.com"), "A") == ["93.184.216.34"]
+        assert records(trio.run(ask, server, name), "A") == ["93.184.216.34"]
         program.stdin.close()
-        assert json.loads(program.stdout.readline()) == {"queries": [["www.example.com", "A", "udp", 1]]}
+        assert json.loads(program.stdout.readline()) == {"queries": [[name, "A", "udp", 1]]}
         assert program.wait(timeout=10) == 0

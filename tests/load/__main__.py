@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import platform
 import ssl
@@ -58,6 +59,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="keep tables and plots beside the README")
     parser.add_argument("--outside", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.runs < 1:
+        parser.error(f"--runs must be 1 or more, not {arguments.runs}")
+    if not 0 < arguments.calm < math.inf:
+        parser.error(f"--calm must be seconds, more than 0, not {arguments.calm:g}")
     if arguments.write and (arguments.holds or arguments.scheme or arguments.client):
         parser.error("--write keeps a whole measurement only: without --holds, --scheme and --client")
     return arguments

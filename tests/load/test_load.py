@@ -85,7 +85,12 @@ def test_it_refuses_to_run_outside_a_namespace_of_its_own(module: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(("tests.load", "--holds", "5"), "--holds"), (("tests.load.soak", "--minutes", "0"), "--minutes")],
+    [
+        (("tests.load", "--holds", "5"), "--holds"),
+        (("tests.load", "--runs", "0"), "--runs"),
+        (("tests.load", "--calm", "nan"), "--calm"),
+        (("tests.load.soak", "--minutes", "0"), "--minutes"),
+    ],
 )
 def test_what_nobody_can_run_is_a_usage_error(arguments: tuple[str, ...], told: str) -> None:
     done = run(*arguments)

@@ -21,7 +21,18 @@ The value of a name is one of
     [..., ...]                      successive answers, counted by name and type; the last one stays
 
 and an object may also hold `"delay"` (seconds, or seconds by type: `{"AAAA": 2}`), `"truncate": true` (over
-UDP nothing but the flag TC) and `"ttl"` (seconds; 0). Needs the extra `dns`.
+UDP nothing but the flag TC) and `"ttl"` (seconds; 0). For the program that is JSON, one object in a file::
+
+    {
+      "www.example.com": {"A": ["93.184.216.34"], "AAAA": ["2606:2800:220:1::34"], "ttl": 60},
+      "alias.example.com": {"CNAME": "www.example.com"},
+      "rebind.example.com": [{"A": ["93.184.216.34"]}, {"A": ["127.0.0.1"]}],
+      "slow.example.com": {"A": ["93.184.216.34"], "delay": 2},
+      "hole.example.com": "TIMEOUT",
+      "*": "SERVFAIL"
+    }
+
+Needs the extra `dns`.
 """
 
 import argparse
@@ -39,13 +50,15 @@ from typing import TypeAlias
 import trio
 
 from tidegate.testing._background import open_background
-from tidegate.testing._program import parse_address, print_json, run_until_told
+from tidegate.testing._failures import Failures
+from tidegate.testing._program import naming_address, parse_address, print_json, run_until_told
 
 try:
     import dns.exception
     import dns.flags
     import dns.message
     import dns.name
+    import dns.opcode
     import dns.rcode
     import dns.rdatatype
     import dns.rrset
@@ -56,8 +69,10 @@ except ModuleNotFoundError as error:
 # BIND and unbound give up at about as many; here a loop ends.
 _LONGEST_CHAIN = 16
 _UDP_SIZE_WITHOUT_EDNS = 512
+_LARGEST_DATAGRAM = 65507  # over IPv4, and so over both
 _TCP_SIZE = 65535
 _PORT_ATTEMPTS = 20
+_MOST_SECONDS = 2**31 - 1  # of a TTL: RFC 2181, 8
 
 Zone: TypeAlias = Mapping[str, object]
 """Answers by name; what they may be is said in the module's docstring."""
@@ -88,33 +103,63 @@ def _parse_answer(value: object) -> _Answer:
         raise ValueError(f"{value!r} is neither an object nor a response code")
     if unknown := set(value) - {"A", "AAAA", "CNAME", "delay", "truncate", "ttl"}:
         raise ValueError(f"unknown key {min(unknown)!r}")
-    delay = value.get("delay", 0)
     return _Answer(
         addresses={kind: _parse_addresses(kind, value[kind]) for kind in ("A", "AAAA") if kind in value},
         cname=_parse_name(value["CNAME"]) if "CNAME" in value else None,
-        delay=delay if isinstance(delay, Mapping) else {"A": delay, "AAAA": delay},
-        truncate=bool(value.get("truncate", False)),
-        ttl=int(value.get("ttl", 0)),
+        delay=_parse_delay(value.get("delay", 0)),
+        truncate=_parse_truncate(value.get("truncate", False)),
+        ttl=int(_parse_seconds("ttl", value.get("ttl", 0))),
     )
 
 
 def _parse_addresses(kind: str, addresses: object) -> tuple[str, ...]:
-    if not isinstance(addresses, list | tuple):
-        raise ValueError(f"{kind} must be a list of addresses")
+    if not (isinstance(addresses, list | tuple) and all(isinstance(address, str) for address in addresses)):
+        raise ValueError(f"{kind} must be a list of addresses")  # numbers are addresses to `ipaddress`
     make = ipaddress.IPv4Address if kind == "A" else ipaddress.IPv6Address
     return tuple(str(make(address)) for address in addresses)
 
 
-def _parse_name(name: str) -> str:
+def _parse_delay(value: object) -> Mapping[str, float]:
+    if isinstance(value, Mapping):
+        return {_parse_type(kind): _parse_seconds("delay", seconds) for kind, seconds in value.items()}
+    return dict.fromkeys(("A", "AAAA"), _parse_seconds("delay", value))
+
+
+def _parse_type(kind: object) -> str:
+    with suppress(ValueError, dns.exception.DNSException):
+        if isinstance(kind, str) and dns.rdatatype.to_text(dns.rdatatype.from_text(kind)) == kind:
+            return kind
+    raise ValueError(f'delay is by type such as "A" or "AAAA", and {kind!r} is none')
+
+
+def _parse_seconds(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_SECONDS:
+        raise ValueError(f"{key} must be seconds from 0 to {_MOST_SECONDS}")
+    return value
+
+
+def _parse_truncate(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("truncate must be true or false")
+    return value
+
+
+def _parse_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"a name must be text, not {type(name).__name__}")
     return _normalise(dns.name.from_text(name).to_text())
 
 
 def _parse_zone(zone: Zone) -> dict[str, tuple[_Answer, ...]]:
+    if not isinstance(zone, Mapping):
+        raise ValueError('the zone must be an object by name, such as {"a.example": {"A": ["192.0.2.1"]}}')
     parsed = {}
     for name, value in zone.items():
         try:
             values = value if isinstance(value, list | tuple) else [value]
-            parsed[_normalise(name)] = tuple(map(_parse_answer, values)) or _NO_SUCH_NAME
+            if (normal := _parse_name(name)) in parsed:
+                raise ValueError("that name is there twice")
+            parsed[normal] = tuple(map(_parse_answer, values)) or _NO_SUCH_NAME
         except (ValueError, dns.exception.DNSException) as error:
             raise ValueError(f"the zone's answer for {name!r} cannot be used: {error}") from error
     return parsed
@@ -130,11 +175,15 @@ class DnsServer:
     Attributes:
         port: of UDP and of TCP.
         queries: how often each (name, type, `udp` or `tcp`) was asked.
+        errors: the newest errors of the server's own. Each has ended one datagram or connection, and has been
+            logged at ERROR under `tidegate.testing`.
     """
 
     def __init__(self, zone: Zone) -> None:
         self.port = 0
         self.queries: Counter[tuple[str, str, str]] = Counter()
+        self._failures = Failures()
+        self.errors = self._failures.errors
         self._turns: Counter[tuple[str, str]] = Counter()
         self.set_zone(zone)
 
@@ -186,8 +235,9 @@ class DnsServer:
         """Answer datagrams for ever; a slow answer holds up no other."""
 
         async def answer(wire: bytes, client: tuple[object, ...]) -> None:
-            if (response := await self._respond(wire, "udp")) is not None:
-                await udp.sendto(response, client)
+            with self._failures.kept("a query over UDP"):
+                if (response := await self._respond(wire, "udp")) is not None:
+                    await udp.sendto(response, client)
 
         async with trio.open_nursery() as nursery:
             while True:
@@ -196,7 +246,7 @@ class DnsServer:
     async def serve_tcp(self, stream: trio.abc.Stream) -> None:
         """Answer the queries of one TCP connection in order; each has its length before it (RFC 7766, 8)."""
         async with stream:
-            with suppress(trio.BrokenResourceError):
+            with self._failures.kept("a connection"), suppress(trio.BrokenResourceError):
                 while length := await _receive_exactly(stream, 2):
                     wire = await _receive_exactly(stream, int.from_bytes(length))
                     if (response := await self._respond(wire, "tcp")) is not None:
@@ -213,7 +263,8 @@ async def _receive_exactly(stream: trio.abc.ReceiveStream, size: int) -> bytes:
 def _parse_query(wire: bytes) -> dns.message.Message | None:
     with suppress(dns.exception.DNSException):
         query = dns.message.from_wire(wire)
-        return query if len(query.question) == 1 else None
+        is_query = query.opcode() == dns.opcode.QUERY and not query.flags & dns.flags.QR
+        return query if is_query and len(query.question) == 1 else None
     return None
 
 
@@ -242,24 +293,33 @@ def _add_records(response: dns.message.Message, name: str, kind: str, answer: _A
 
 
 def _udp_size(query: dns.message.Message) -> int:
-    return query.payload if query.edns >= 0 else _UDP_SIZE_WITHOUT_EDNS
+    said = query.payload if query.edns >= 0 else 0
+    # RFC 6891, 6.2.3: less than 512 means 512.
+    return min(max(said, _UDP_SIZE_WITHOUT_EDNS), _LARGEST_DATAGRAM)
 
 
-async def _bind(host: str, port: int) -> tuple[trio.SocketListener, trio.socket.SocketType]:
+async def _bind(
+    host: str, port: int, attempts: int = _PORT_ATTEMPTS
+) -> tuple[trio.SocketListener, trio.socket.SocketType]:
     """TCP and UDP on the same port; tried again if the system chose one whose other half is taken."""
-    for _ in range(_PORT_ATTEMPTS):
-        (tcp,) = await trio.open_tcp_listeners(port, host=host)
-        udp = trio.socket.socket(tcp.socket.family, trio.socket.SOCK_DGRAM)
-        try:
-            await udp.bind((host, tcp.socket.getsockname()[1]))
-        except OSError as error:
-            udp.close()
-            await tcp.aclose()
-            if port or error.errno != errno.EADDRINUSE:
-                raise
-        else:
-            return tcp, udp
-    raise OSError(errno.EADDRINUSE, f"no port of {host} is free for both UDP and TCP")
+    try:
+        return await _bind_both(host, port)
+    except OSError as error:
+        if port == 0 and error.errno == errno.EADDRINUSE and attempts > 1:
+            return await _bind(host, port, attempts - 1)
+        raise naming_address(error, host, port) from error
+
+
+async def _bind_both(host: str, port: int) -> tuple[trio.SocketListener, trio.socket.SocketType]:
+    (tcp,) = await trio.open_tcp_listeners(port, host=host)
+    udp = trio.socket.socket(tcp.socket.family, trio.socket.SOCK_DGRAM)
+    try:
+        await udp.bind((host, tcp.socket.getsockname()[1]))
+    except OSError:
+        udp.close()
+        await tcp.aclose()
+        raise
+    return tcp, udp
 
 
 @asynccontextmanager
@@ -292,20 +352,37 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tidegate.testing.dns",
         description="A scriptable DNS server for tests. Prints JSON: a line when ready, one at the end.",
+        epilog="".join((__doc__ or "").partition("A zone is an object by name")[1:]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--bind", metavar="ADDRESS:PORT", type=parse_address, default=("127.0.0.1", 0))
-    parser.add_argument("--zone", metavar="FILE", type=Path, required=True, help="JSON, by name")
+    parser.add_argument(
+        "--bind",
+        metavar="ADDRESS:PORT",
+        type=parse_address,
+        default=("127.0.0.1", 0),
+        help="where to listen, over UDP and TCP; 127.0.0.1:0 if not given, the system then chooses the port",
+    )
+    parser.add_argument("--zone", metavar="FILE", type=Path, required=True, help="the zone: JSON, see below")
     parser.add_argument("--exit-with-stdin", action="store_true", help="stop when standard input ends")
     return parser
 
 
 async def _run(options: argparse.Namespace) -> None:
     host, port = options.bind
-    zone = json.loads(options.zone.read_text(encoding="utf-8"))
+    zone = _read_zone(options.zone)
     async with open_dns_server(zone, host=host, port=port) as server:
-        print_json({"host": host, "port": server.port})
-        await run_until_told(exit_with_stdin=options.exit_with_stdin)
+        ready = {"host": host, "port": server.port}
+        await run_until_told(exit_with_stdin=options.exit_with_stdin, ready=ready)
     print_json({"queries": [[*asked, times] for asked, times in sorted(server.queries.items())]})
+
+
+def _read_zone(path: Path) -> Zone:
+    try:
+        zone: Zone = json.loads(path.read_text(encoding="utf-8"))
+        _parse_zone(zone)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    return zone
 
 
 def main() -> None:

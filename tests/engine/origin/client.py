@@ -80,6 +80,7 @@ async def in_memory(listener: Listener | None = None) -> AsyncIterator[tuple[Cli
         origin = Origin(log_limit=100)
         nursery.start_soon(origin.serve_stream, theirs, listener)
         yield Client(ours), origin
+        assert not origin.errors
         await ours.aclose()
         nursery.cancel_scope.cancel()
 
@@ -92,6 +93,7 @@ async def on_sockets(listener: Listener | None = None) -> AsyncIterator[tuple[Cl
         await trio.open_tcp_stream("127.0.0.1", origin.port) as stream,
     ):
         yield Client(stream), origin
+        assert not origin.errors
 
 
 async def received_to_end(stream: trio.abc.ReceiveStream) -> bytes:

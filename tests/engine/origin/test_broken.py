@@ -116,6 +116,22 @@ async def test_stalls_end_one_by_one_each_with_its_client() -> None:
             assert not opened_since(before)
 
 
+@pytest.mark.parametrize("size", [8_000, 16_000, 40_000])
+async def test_a_reset_is_over_when_the_client_has_left_bytes_unacknowledged(size: int) -> None:
+    """What the client's kernel has no room for lies in the origin's, and stays there for good."""
+    async with open_origin() as origin:
+        sock = trio.socket.socket()
+        sock.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 2304)
+        await sock.connect(("127.0.0.1", origin.port))
+        async with trio.SocketStream(sock) as stream:
+            await Client(stream).send(f"/reset?size={size}&after={size}")
+            while not origin.served["reset"]:
+                await trio.lowlevel.checkpoint()
+            await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(5):
+            await origin.wait_all_closed()
+
+
 async def test_an_end_is_reported_by_the_connection() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     connection = Connection(theirs, theirs, 1)

@@ -4,8 +4,9 @@ import sys
 import zlib
 
 import pytest
+import trio
 
-from tests.engine.origin.client import in_memory
+from tests.engine.origin.client import Client, in_memory, on_sockets
 from tidegate.testing.origin import compress
 
 
@@ -50,3 +51,35 @@ async def test_gzip_members_and_names() -> None:
         named = (await client.ask("/gzip-name?size=100000")).content
     assert members == compress("gzip", 3) * 10
     assert (len(named) > 100_000, _decode("gzip", named)) == (True, b"")
+
+
+async def test_a_coding_that_is_not_installed_is_answered_with_501(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "brotli", None)
+    async with in_memory() as (client, _):
+        answer = await client.ask("/bomb?coding=br&size=54321")
+        assert (answer.status, b"tidegate[codings]" in answer.content) == (501, True)
+        client.start_next()
+        assert (await client.ask("/bomb?size=3")).status == 200
+
+
+async def test_a_bomb_that_is_being_made_holds_up_no_other() -> None:
+    """It takes much longer to make than others need for twenty exchanges, and much less to send."""
+    target, answered = f"/bomb?size={1 << 28}", []
+
+    async def ask(client: Client, target: str) -> None:
+        await client.ask(target)
+        answered.append(target)
+
+    async with (
+        on_sockets() as (client, origin),
+        await trio.open_tcp_stream("127.0.0.1", origin.port) as stream,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(ask, client, target)
+        while not origin.served["bomb"]:
+            await trio.lowlevel.checkpoint()
+        other = Client(stream)
+        for _ in range(20):
+            await ask(other, "/state")
+            other.start_next()
+    assert answered == [*["/state"] * 20, target]

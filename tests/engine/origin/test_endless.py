@@ -20,6 +20,11 @@ from tidegate.testing.origin import open_origin
         "/endless-extensions",
         "/endless-trailers",
         "/endless-interim",
+        "/wrong-length?sent=9999999999999999999",
+        f"/reset?size={10**15}&after={10**15}",
+        f"/cut?size={10**15}&framing=chunked",
+        f"/gzip-members?count={10**15}",
+        f"/gzip-name?size={10**15}",
     ],
 )
 async def test_what_has_no_end_goes_on_and_stops_with_the_client(target: str) -> None:

@@ -14,7 +14,7 @@ from tidegate.testing.origin import BEHAVIOURS, content_of, open_origin
 async def test_every_behaviour_is_listed_with_what_it_does() -> None:
     async with in_memory() as (client, _):
         listed = (await client.ask("/")).json()
-    assert set(listed) == {f"/{name}" for name in BEHAVIOURS}
+    assert set(listed) == {"*", *(f"/{name}" for name in BEHAVIOURS)}
     assert all(listed.values())
 
 
@@ -34,7 +34,14 @@ async def test_every_behaviour_is_listed_with_what_it_does() -> None:
         ("/content?framing=wrong", 400, b"framing=wrong is unknown: use one of length, chunked, eof"),
         ("/nothing-here", 404, b"no such behaviour; GET / lists them\n"),
         ("/redirect?to=/x", 302, b""),
-        ("/drip-head?count=5", 200, b"slow\n"),
+        ("/drip-head?bytes=5", 200, b"slow\n"),
+        ("/content?count=2&chunk=5", 200, b"0123456789"),
+        ("/drip-content?count=3", 200, b"012"),
+        ("/endless-content?count=3&chunk=4", 200, content_of(12)),
+        ("/endless-content?count=3&chunk=4&framing=chunked", 200, content_of(12)),
+        ("/endless-content?count=3&chunk=4&framing=length", 200, content_of(12)),
+        ("/endless-redirects?count=3&hop=2", 302, b""),
+        ("/endless-redirects?count=3&hop=3", 200, b"the end\n"),
         ("/drip-content", 200, b"0123456789"),
         ("/drip-content?framing=chunked&size=4", 200, b"0123"),
         ("/drip-chunk-size?count=2", 200, content_of(32)),
@@ -224,3 +231,25 @@ async def test_a_parameter_that_makes_no_sense_is_refused(target: str, why: str)
         assert (answer.status, answer.content.decode()) == (400, why)
         client.start_next()
         assert (await client.ask("/content?size=3")).content == b"012"
+
+
+EXPECTING = b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+
+
+async def test_a_client_that_expects_100_gets_one() -> None:
+    """RFC 9110, 10.1.1."""
+    async with in_memory() as (client, origin):
+        await client.stream.send_all(EXPECTING % b"/upload")
+        with trio.fail_after(5):
+            first = await client.stream.receive_some()
+        assert first == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await client.stream.send_all(b"abc")
+        assert (await client.stream.receive_some()).endswith(b'{"received": 3}\n')
+        assert origin.requests[0].complete
+
+
+@pytest.mark.parametrize(("target", "content"), [(b"/upload", b"abc"), (b"/early", b"")])
+async def test_no_100_comes_with_the_content_or_behind_the_answer(target: bytes, content: bytes) -> None:
+    async with in_memory() as (client, _):
+        await client.stream.send_all(EXPECTING % target + content)
+        assert not (await client.stream.receive_some()).startswith(b"HTTP/1.1 100")

@@ -125,6 +125,22 @@ async def test_a_handshake_can_drip(secure: Secure, autojump_clock: trio.testing
         assert trio.current_time() - began == pytest.approx(20)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"flight": -1},
+        {"after": -5},
+        {"interval": -1},
+        {"interval": float("nan")},
+        {"interval": float("inf")},
+        {"then": "vanish"},
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused_when_it_is_made(values: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        HandshakeFault(**values)
+
+
 async def test_a_session_is_resumed_when_the_client_wants_to(secure: Secure) -> None:
     async with open_origin(Listener(tls=secure.server)) as origin:
         session = None

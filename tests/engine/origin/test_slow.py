@@ -20,7 +20,8 @@ INTERIM = b"HTTP/1.1 103 Interim\r\nX-Interim: yes\r\n\r\n"
         ("/drip-interim?count=7&interval=2", 14),
         ("/drip-chunk-size?count=2&interval=1", 40),
         ("/endless-head?count=5&interval=3", 15),
-        ("/endless-redirects?delay=4", 4),
+        ("/endless-redirects?interval=4", 4),
+        ("/content?interval=2&chunk=100", 20),
         ("/slow-reader?interval=1", 1),
     ],
 )

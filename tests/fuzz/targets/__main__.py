@@ -58,10 +58,15 @@ def run(name: str, seconds: int, found: Path) -> bool:
     held = result.returncode == 0 and not new
     print(_last_words(result.stdout, held), flush=True)
     for path in new:
-        print(f"  found: {path.relative_to(ROOT)}", flush=True)
+        print(f"  found: {shown(path)}", flush=True)
     if not any(found.iterdir()):
         found.rmdir()
     return held
+
+
+def shown(path: Path) -> Path:
+    """`path` as seen from the repository, if it is in there."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def _last_words(output: str, held: bool) -> str:
@@ -79,10 +84,12 @@ def main() -> int:
         fuzz(sys.argv[2], sys.argv[3], sys.argv[4:])
         return 0
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.targets", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
+    parser.add_argument("--seconds", type=int, default=60, help="for each target, at least 1 (60)")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="TARGET")
     parser.add_argument("--found", type=Path, default=ROOT / "tests" / "fuzz" / "targets" / "found")
     options = parser.parse_args()
+    if options.seconds < 1:  # to libFuzzer 0 is for ever
+        parser.error(f"--seconds must be 1 or more, not {options.seconds}")
     held = [run(name, options.seconds, options.found.resolve() / name) for name in options.only]
     return 0 if all(held) else 1
 

@@ -16,18 +16,20 @@ As a program, which prints one line of JSON when it is ready::
     python -m tidegate.testing.origin --bind 127.0.0.1:0 --tls-bind [::1]:0 --tls-name origin.example
 
 `BEHAVIOURS` is the table of paths; `GET /` answers with it. Query values are percent-decoded to bytes (a plus
-stays a plus), so a `Location` may hold any bytes at all. These work wherever a head is sent:
+stays a plus), so a `Location` may hold any bytes at all. `delay` (seconds before the answer) works on every
+path, and these work wherever the origin makes a head, so on all but `/raw` and `/hold`:
 
     status=N  reason=TEXT     instead of the status line's own
     field=Name: value         one more field; may be repeated, and may repeat a field that is there already
-    delay=S                   seconds before the head
     connection=close          says so, and closes after the response
 
 Where a path takes `then`, its values are: `keep` the connection, `close` it (over TLS with close_notify),
 `cut` it (over TLS without), `reset` it, `half-close` it and read on, `hold` it and read on, `stall` it and
-read no more. `count` (a number or `endless`) and `interval` (seconds before each piece) are taken by all that
-drips or has no end; so may `size` be `endless` where content drips, and `padding` where a head does. Defaults
-stand in brackets. Needs Linux: resets and stalls ask the kernel about a socket.
+read no more. Which path takes `count` (a number or `endless`) and `interval` (seconds before each piece) the
+table says. A value that makes no sense, or a name that the path does not know, is answered with 400 before
+anything else; names of one letter are free, to tell requests apart. An error of the origin's own ends one
+connection: it is logged at ERROR under `tidegate.testing`, and kept in `Origin.errors`. Needs Linux: resets
+and stalls ask the kernel about a socket.
 
 How it is made, from the outside in:
 

@@ -5,12 +5,15 @@ import itertools
 import ssl
 import sys
 from dataclasses import replace
+from typing import Final
 
 import trio
 
-from tidegate.testing._program import parse_address, print_json, run_until_told
+from tidegate.testing._program import number_within, parse_address, parse_seconds, run_until_told
 from tidegate.testing.origin.listeners import HandshakeFault, Listener, issue_tls
 from tidegate.testing.origin.server import open_origin
+
+_LARGEST_BUFFER: Final = (1 << 31) - 1  # what SO_RCVBUF takes
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -22,9 +25,18 @@ def _arguments() -> argparse.ArgumentParser:
     _add_addresses(parser)
     _add_tls(parser)
     parser.add_argument(
-        "--receive-buffer", metavar="BYTES", type=int, help="SO_RCVBUF: a small one blocks uploads soon"
+        "--receive-buffer",
+        metavar="BYTES",
+        type=number_within(1, _LARGEST_BUFFER),
+        help="SO_RCVBUF: a small one blocks uploads soon",
     )
-    parser.add_argument("--log-limit", type=int, default=10_000, help="how many requests /requests remembers")
+    parser.add_argument(
+        "--log-limit",
+        metavar="COUNT",
+        type=number_within(0, sys.maxsize),
+        default=10_000,
+        help="how many requests /requests remembers (10000)",
+    )
     parser.add_argument("--exit-with-stdin", action="store_true", help="stop when standard input ends")
     return parser
 
@@ -42,29 +54,67 @@ def _add_addresses(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tls(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stall-flight", type=int, default=0, help="the server's flight to stall, from 0")
-    parser.add_argument("--stall-after", type=int, default=0, help="bytes of that flight that are sent")
+    count = number_within(0)
+    parser.add_argument(
+        "--stall-flight", metavar="NUMBER", type=count, help="the server's flight to stall, from 0 (0)"
+    )
+    parser.add_argument("--stall-after", metavar="BYTES", type=count, help="of that flight that are sent (0)")
     parser.add_argument(
         "--stall-interval",
         metavar="SECONDS",
-        type=float,
-        default=0.0,
-        help="before each of those bytes; 0 sends them together",
+        type=parse_seconds,
+        help="before each of those bytes; 0 sends them together (0)",
     )
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM")
     parser.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
     parser.add_argument(
-        "--tls-name", action="append", help="without --tls-cert: make a certificate for this host"
+        "--tls-name",
+        metavar="HOST",
+        action="append",
+        help="without --tls-cert: make a certificate for this host (localhost and both loopback addresses)",
     )
     parser.add_argument("--tls-authority", metavar="FILE", help="where to write who signed it, PEM")
+
+
+def _parse() -> argparse.Namespace:
+    """The options. One that would do nothing for want of another is a usage error."""
+    parser = _arguments()
+    options = parser.parse_args()
+    for option, wanted, needs in (
+        ("--tls-key", "--tls-cert", ["tls_cert"]),
+        ("--tls-cert", "--tls-bind or --stall-bind", ["tls_bind", "stall_bind"]),
+        ("--tls-name", "--tls-bind or --stall-bind", ["tls_bind", "stall_bind"]),
+        ("--tls-authority", "--tls-bind or --stall-bind", ["tls_bind", "stall_bind"]),
+        ("--stall-flight", "--stall-bind", ["stall_bind"]),
+        ("--stall-after", "--stall-bind", ["stall_bind"]),
+        ("--stall-interval", "--stall-bind", ["stall_bind"]),
+    ):
+        if _given(options, option) and not any(getattr(options, name) for name in needs):
+            parser.error(f"{option} does nothing without {wanted}")
+    for option in ("--tls-name", "--tls-authority"):
+        if options.tls_cert and _given(options, option):
+            parser.error(f"{option} is for a certificate that is made here, and --tls-cert brings one")
+    return options
+
+
+def _given(options: argparse.Namespace, option: str) -> bool:
+    return getattr(options, option.removeprefix("--").replace("-", "_")) is not None
 
 
 def _tls_context(options: argparse.Namespace) -> ssl.SSLContext:
     if options.tls_cert:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(options.tls_cert, options.tls_key)
+        try:
+            context.load_cert_chain(options.tls_cert, options.tls_key)
+        except OSError as error:
+            files = " and ".join(filter(None, (options.tls_cert, options.tls_key)))
+            raise ValueError(f"no certificate and key can be read from {files}: {error}") from error
         return context
-    authority, context = issue_tls(*options.tls_name or ["localhost", "127.0.0.1", "::1"])
+    names = options.tls_name or ["localhost", "127.0.0.1", "::1"]
+    try:
+        authority, context = issue_tls(*names)
+    except ValueError as error:
+        raise ValueError(f"no certificate can be made for {', '.join(map(repr, names))}: {error}") from error
     if options.tls_authority:
         authority.cert_pem.write_to_path(options.tls_authority)
     return context
@@ -73,7 +123,9 @@ def _tls_context(options: argparse.Namespace) -> ssl.SSLContext:
 def _listeners(options: argparse.Namespace) -> dict[str, list[Listener]]:
     tls = _tls_context(options) if options.tls_bind or options.stall_bind else None
     fault = HandshakeFault(
-        flight=options.stall_flight, after=options.stall_after, interval=options.stall_interval
+        flight=options.stall_flight or 0,
+        after=options.stall_after or 0,
+        interval=options.stall_interval or 0.0,
     )
     kinds = {
         "plain": (options.bind, Listener()),
@@ -96,17 +148,17 @@ async def _run(options: argparse.Namespace) -> None:
         kinds["plain"].append(Listener(receive_buffer=options.receive_buffer))
     async with open_origin(*itertools.chain(*kinds.values()), log_limit=options.log_limit) as origin:
         ports = iter(origin.ports)
-        print_json(
-            {kind: [[one.host, next(ports)] for one in listeners] for kind, listeners in kinds.items()}
-        )
-        await run_until_told(exit_with_stdin=options.exit_with_stdin)
+        ready = {kind: [[one.host, next(ports)] for one in listeners] for kind, listeners in kinds.items()}
+        await run_until_told(exit_with_stdin=options.exit_with_stdin, ready=ready)
 
 
 def main() -> None:
     """Run the program; `tidegate.testing.origin` shows how."""
     try:
-        trio.run(_run, _arguments().parse_args())
-    except OSError as error:
+        trio.run(_run, _parse())
+    except ModuleNotFoundError as error:
+        sys.exit(f"tidegate.testing.origin: {'; '.join([str(error), *getattr(error, '__notes__', [])])}")
+    except (OSError, ValueError) as error:
         sys.exit(f"tidegate.testing.origin: {error}")
 
 

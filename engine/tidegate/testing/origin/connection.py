@@ -7,7 +7,7 @@ import trio
 
 from tidegate.testing.origin.content import BLOCK_SIZE, split
 from tidegate.testing.origin.kernel import reset_when_closed, tcp_socket, wait_until_hung_up, wait_until_sent
-from tidegate.testing.origin.parameters import one_of
+from tidegate.testing.origin.parameters import ENDS, one_of
 
 asked_server_name: ContextVar[str | None] = ContextVar("asked_server_name", default=None)
 """The name in the ClientHello of the connection that the current task serves."""
@@ -63,7 +63,7 @@ class Connection:
             "hold": self._hold,
             "stall": self._stall,
         }
-        way = ways[one_of("then", how, ways)]
+        way = ways[one_of("then", how, ENDS)]
         self.open = how == "keep"
         await way()
 

@@ -1,7 +1,7 @@
 """The content of every path, known beforehand, and made piece by piece: no size is too large to announce."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 PATTERN = b"0123456789abcdef"
@@ -31,6 +31,15 @@ def content_pieces(size: int | None, piece_size: int) -> Iterator[bytes]:
         if length <= 0:
             return
         yield content_of(length, offset)
+
+
+def first_bytes(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The first `size` bytes of `pieces`, none of which is made once there are enough."""
+    for piece in pieces:
+        if size <= 0:
+            return
+        yield piece[:size]
+        size -= len(piece)
 
 
 def split(data: bytes, piece_size: int) -> Iterator[bytes]:

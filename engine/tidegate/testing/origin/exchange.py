@@ -13,10 +13,13 @@ from tidegate.testing.origin.connection import Connection
 from tidegate.testing.origin.content import BLOCK_SIZE
 from tidegate.testing.origin.parameters import (
     ENDLESS,
+    ENDS,
+    LARGEST_PIECE,
     BadParameterError,
     format_query,
     number_of_seconds,
     numbers,
+    one_of,
     parse_query,
     whole_number,
     whole_number_or_endless,
@@ -29,10 +32,14 @@ if TYPE_CHECKING:
 # Larger than any head a client should send: a witness has to hear it whole.
 _LARGEST_HEAD = 1 << 20
 _REASON_PHRASES = {int(status): status.phrase for status in HTTPStatus}
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Exchange:
     """One request, and the means to answer it well or badly. Behaviours are functions of this.
+
+    A behaviour first reads every parameter that it takes, then calls `start` (or what sends a head, which
+    does), and only then sends: by then no parameter can turn out to be bad, or to be one that nobody reads.
 
     Attributes:
         origin: the origin that was asked.
@@ -46,6 +53,9 @@ class Exchange:
         self.request = ReceivedRequest(connection=connection.number, number=number)
         self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
         self._parameters: dict[str, list[str]] = {}
+        self._read: set[str] = set()
+        self._settled = False
+        self._started = False
 
     # h11 reads the requests, strictly, so that a client's bad framing is found out; it never writes.
 
@@ -92,10 +102,17 @@ class Exchange:
                 self.request.content += event.data
                 return bytes(event.data)
             if event is h11.NEED_DATA:
+                await self._ask_for_content()
                 self._parser.receive_data(await self.connection.receive(max_bytes))
             else:
                 self.request.complete = True
         return b""
+
+    async def _ask_for_content(self) -> None:
+        """Send 100 to a client that waits for one (RFC 9110, 10.1.1), unless it is being answered already."""
+        if self._parser.they_are_waiting_for_100_continue and not self._started:
+            self._parser.send(h11.InformationalResponse(status_code=100, headers=[]))
+            await self.connection.send(_CONTINUE)
 
     async def read_all(self) -> None:
         """Read the request's content to its end; `request.content` has it then."""
@@ -123,12 +140,27 @@ class Exchange:
         return self.texts(name, default)[0]
 
     def texts(self, name: str, *default: str) -> list[str]:
-        """Every value of a query parameter."""
+        """Every value of a query parameter.
+
+        Raises:
+            RuntimeError: it is read for the first time after `settle`.
+        """
+        if self._settled and name not in self._read:
+            raise RuntimeError(f"the parameter {name} is read when the answer may have begun")
+        self._read.add(name)
         return self._parameters.get(name, list(default))
 
-    def integer(self, name: str, default: int) -> int:
-        """A query parameter as a whole number, not negative."""
-        return whole_number(name, self.text(name, str(default)))
+    def read_every(self) -> None:
+        """Take any parameters at all, as a path does that only looks at them."""
+        self._read.update(self._parameters)
+
+    def integer(self, name: str, default: int, most: int | None = None) -> int:
+        """A query parameter as a whole number, not negative, and not above `most`."""
+        return whole_number(name, self.text(name, str(default)), most)
+
+    def piece_size(self, name: str, default: int) -> int:
+        """As `integer`, of something that is made whole in memory."""
+        return self.integer(name, default, LARGEST_PIECE)
 
     def integer_or_endless(self, name: str, default: int | None) -> int | None:
         """As `integer`; None means endless."""
@@ -141,6 +173,30 @@ class Exchange:
     def count(self, default: int | None) -> int | None:
         """The parameter `count`; None means endless."""
         return self.integer_or_endless("count", default)
+
+    def then(self, default: str) -> str:
+        """The parameter `then`: how the connection ends, see `Connection.end`."""
+        return one_of("then", self.text("then", default), ENDS)
+
+    def settle(self, *, makes_head: bool = True) -> None:
+        """All parameters are read, but for those that every path takes: these are read here.
+
+        Args:
+            makes_head: whether the answer has a head that can be asked for.
+
+        Raises:
+            BadParameterError: one of them makes no sense, or the query has a parameter that nobody reads.
+        """
+        self.seconds("delay", 0)
+        if makes_head:
+            self.integer("status", 200)
+            for name in ("reason", "field", "connection"):
+                self.texts(name)
+        unread = [name for name in self._parameters if name not in self._read and len(name) != 1]
+        if unread:
+            raise BadParameterError(f"{unread[0]} is no parameter of this path; GET / lists them")
+        self._read.add("connection")
+        self._settled = True
 
     def query_with(self, **changes: str) -> str:
         """The query of this request with some parameters replaced."""
@@ -172,15 +228,32 @@ class Exchange:
             lines.append("Connection: close")
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
-    async def send_head(self, *fields: str, status: int = 200) -> None:
-        """Wait for `delay` seconds, then send a response's head."""
+    async def start(self, *, reads: bool = True, makes_head: bool = True) -> None:
+        """Settle the parameters, then wait for `delay` seconds: from here on bytes are sent.
+
+        Args:
+            reads: read the request to its end first, as a good server does.
+            makes_head: as for `settle`.
+
+        Raises:
+            BadParameterError: as for `settle`.
+        """
+        if self._started:
+            return
+        self.settle(makes_head=makes_head)
+        if reads:
+            await self.read_all()
+        self._started = True
         await trio.sleep(self.seconds("delay", 0))
+
+    async def send_head(self, *fields: str, status: int = 200) -> None:
+        """Send a response's head."""
+        await self.start()
         await self.connection.send(self.head(*fields, status=status))
 
     async def respond(self, content: bytes, *fields: str, status: int = 200) -> None:
-        """Answer as a good server does: the request is read to its end first."""
-        await self.read_all()
-        await trio.sleep(self.seconds("delay", 0))
+        """Send a whole response, as a good server does."""
+        await self.start()
         head = self.head(*fields, f"Content-Length: {len(content)}", status=status)
         await self.connection.send(head if self.has_no_content(status) else head + content)
 
@@ -188,10 +261,17 @@ class Exchange:
         """Answer with a JSON text."""
         await self.respond(json.dumps(value).encode() + b"\n", "Content-Type: application/json")
 
-    async def respond_bad_parameter(self, error: BadParameterError) -> None:
-        """Answer 400 and why. Nothing that the query asks for holds, or the answer might fail in its turn."""
-        self._parameters = {}
-        await self.respond(str(error).encode(), status=400)
+    async def refuse(self, why: str) -> None:
+        """Answer 400 and why, or just close if an answer has begun.
+
+        Nothing that the query asks for holds, or this answer might fail in its turn.
+        """
+        if self._started:
+            await self.connection.end("close")
+            return
+        self._parameters, self._started = {}, True
+        head = self.head(f"Content-Length: {len(why)}", status=400)
+        await self.connection.send(head if self.has_no_content(400) else head + why.encode("latin-1"))
 
     async def send_pieces(self, piece: Callable[[int], bytes], count: int | None, interval: float) -> None:
         """Send piece(0), piece(1), ...: `count` or endless many, `interval` seconds before each."""

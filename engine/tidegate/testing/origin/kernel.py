@@ -8,6 +8,10 @@ import termios
 
 import trio
 
+_TCP_CLOSE = 7  # tcp_info.tcpi_state, include/net/tcp_states.h
+_SHORTEST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.25
+
 
 def tcp_socket(transport: trio.abc.Stream) -> trio.socket.SocketType | None:
     """The socket under a stream; None for memory streams and socket pairs, which the kernel knows less of."""
@@ -16,9 +20,17 @@ def tcp_socket(transport: trio.abc.Stream) -> trio.socket.SocketType | None:
 
 
 async def wait_until_sent(sock: trio.socket.SocketType) -> None:
-    """Wait until the peer's kernel has acknowledged every byte."""
-    while _bytes_unsent(sock):  # noqa: ASYNC110  the kernel has no event for it
-        await trio.sleep(0.001)
+    """Wait until the peer's kernel has acknowledged every byte, or never will: the connection is gone."""
+    # The kernel has no event for it. Most peers are quick; a crowd that does not read is to cost little.
+    pause = _SHORTEST_PAUSE
+    while _bytes_unsent(sock) and not _is_gone(sock):
+        await trio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _is_gone(sock: trio.socket.SocketType) -> bool:
+    # After a reset the bytes that nobody will acknowledge any more still count as unsent.
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE
 
 
 def _bytes_unsent(sock: trio.socket.SocketType) -> int:

@@ -1,11 +1,15 @@
 """What is listened on, and what happens to a connection before HTTP."""
 
+import math
 import socket
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
+
+from tidegate.testing._program import naming_address
+from tidegate.testing.origin.parameters import ENDS, one_of
 
 if TYPE_CHECKING:
     import trustme
@@ -22,12 +26,22 @@ class HandshakeFault:
         after: how many bytes of that flight are sent; the rest never is.
         interval: seconds before each of those bytes, sent one by one; 0 sends them together.
         then: what follows, see `tidegate.testing.origin`.
+
+    Raises:
+        ValueError: a number is negative, the interval is none that ends, or there is no such `then`.
     """
 
     flight: int = 0
     after: int = 0
     interval: float = 0.0
     then: str = "hold"
+
+    def __post_init__(self) -> None:
+        if self.flight < 0 or self.after < 0:
+            raise ValueError(f"flight {self.flight} and after {self.after} must not be negative")
+        if not 0 <= self.interval < math.inf:
+            raise ValueError(f"interval {self.interval} is not a number of seconds")
+        one_of("then", self.then, ENDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +71,10 @@ async def bind(listener: Listener) -> trio.SocketListener:
     Raises:
         OSError: the address cannot be listened on.
     """
-    (tcp,) = await trio.open_tcp_listeners(listener.port, host=listener.host)
+    try:
+        (tcp,) = await trio.open_tcp_listeners(listener.port, host=listener.host)
+    except OSError as error:
+        raise naming_address(error, listener.host, listener.port) from error
     if listener.receive_buffer is not None:
         tcp.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, listener.receive_buffer)
     return tcp

@@ -7,6 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 ENDLESS = "endless"
 
+ENDS = ("keep", "close", "cut", "reset", "half-close", "hold", "stall")
+"""The values of `then`; `Connection.end` is what they do."""
+
+LARGEST_PIECE = 1 << 24
+"""Bytes of what is sent in one piece, and so is made in memory; whatever is longer goes out in many."""
+
 
 class BadParameterError(ValueError):
     """A query parameter of the client's makes no sense; answered with 400."""
@@ -27,14 +33,16 @@ def format_query(parameters: Mapping[str, Sequence[str]]) -> str:
     return urllib.parse.urlencode(pairs, quote_via=urllib.parse.quote, encoding="latin-1")
 
 
-def whole_number(name: str, text: str) -> int:
-    """A number that is not negative.
+def whole_number(name: str, text: str, most: int | None = None) -> int:
+    """A number that is not negative, nor more than `most`.
 
     Raises:
-        BadParameterError: it is none, or has more digits than any count or size here needs.
+        BadParameterError: it is none, or has more digits than any count or size here needs, or is too large.
     """
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise BadParameterError(f"{name}={text} is not a whole number")
+    if most is not None and int(text) > most:
+        raise BadParameterError(f"{name}={text} is too large: {most} is the most")
     return int(text)
 
 

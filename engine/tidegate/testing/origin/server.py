@@ -10,6 +10,7 @@ import h11
 import trio
 
 from tidegate.testing._background import open_background
+from tidegate.testing._failures import Failures
 from tidegate.testing.origin.behaviours import BEHAVIOURS, not_found
 from tidegate.testing.origin.connection import Connection
 from tidegate.testing.origin.exchange import Exchange
@@ -28,6 +29,8 @@ class Origin:
         served: how often each behaviour was asked for.
         accepted: how many connections there have been.
         open_connections: how many there are now.
+        errors: the newest errors of the origin's own. Each has ended one connection, and has been logged at
+            ERROR under `tidegate.testing`.
     """
 
     def __init__(self, log_limit: int) -> None:
@@ -36,6 +39,8 @@ class Origin:
         self.served: Counter[str] = Counter()
         self.accepted = 0
         self.open_connections = 0
+        self._failures = Failures()
+        self.errors = self._failures.errors
         self._a_connection_ended = trio.lowlevel.ParkingLot()
 
     @property
@@ -63,9 +68,10 @@ class Origin:
         self.accepted += 1
         self.open_connections += 1
         try:
-            await self._serve(transport, listener or Listener(), self.accepted)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # The client went away, which is its right.
+            # A client may go away as it likes.
+            went_away = contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError)
+            with self._failures.kept("a connection"), went_away:
+                await self._serve(transport, listener or Listener(), self.accepted)
         finally:
             self.open_connections -= 1
             self._a_connection_ended.unpark_all()
@@ -100,16 +106,17 @@ class Origin:
         try:
             await BEHAVIOURS.get(exchange.name, not_found)(exchange)
         except BadParameterError as error:
-            await exchange.respond_bad_parameter(error)
+            await exchange.read_all()
+            await exchange.refuse(str(error))
         return await exchange.finish()
 
     async def _refuse(self, exchange: Exchange, error: str) -> None:
         exchange.request.error = error
         if not exchange.request.method:  # its head was malformed, so it has not been noted yet
             self._note(exchange)
-        with contextlib.suppress(BadParameterError):
-            await exchange.connection.send(exchange.head("Content-Length: 0", status=400))
-        await exchange.connection.end("close")
+        await exchange.refuse("")
+        if exchange.connection.open:
+            await exchange.connection.end("close")
 
 
 async def _accept(origin: Origin, listener: Listener, tcp: trio.SocketListener) -> None:

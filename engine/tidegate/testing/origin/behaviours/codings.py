@@ -1,5 +1,6 @@
 """Content codings: small on the wire, large or laborious to decode."""
 
+import itertools
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -7,9 +8,16 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
 
-from tidegate.testing.origin.content import BLOCK_SIZE
+import trio
+
+from tidegate.testing.origin.content import BLOCK_SIZE, content_pieces
 from tidegate.testing.origin.exchange import Behaviour, Exchange
 from tidegate.testing.origin.parameters import one_of
+
+# What a processor does in some seconds, for nobody can stop a thread of it.
+_LARGEST_BOMB = 1 << 32
+_MOST_LAYERS = 100
+_SMALL = 1 << 20
 
 _Compressor: TypeAlias = tuple[Callable[[bytes], bytes], Callable[[], bytes]]
 
@@ -67,26 +75,48 @@ def compress(coding: str, size: int, layers: int = 1) -> bytes:
     return coded
 
 
+async def _compressed(coding: str, size: int, layers: int = 1) -> bytes:
+    """As `compress`, while others are served."""
+    if size <= _SMALL:  # A thread would cost more, and a fake clock runs away while there is one.
+        return compress(coding, size, layers)
+    return await trio.to_thread.run_sync(compress, coding, size, layers, abandon_on_cancel=True)
+
+
 async def bomb(exchange: Exchange) -> None:
     """`size` zero bytes (67108864) in `coding` (gzip; deflate, br, zstd), applied `layers` times (1)."""
     coding = one_of("coding", exchange.text("coding", "gzip"), _COMPRESSORS)
-    layers = exchange.integer("layers", 1)
-    coded = compress(coding, exchange.integer("size", 1 << 26), layers)
+    layers = max(1, exchange.integer("layers", 1, _MOST_LAYERS))
+    size = exchange.integer("size", 1 << 26, _LARGEST_BOMB)
+    await exchange.start()
+    try:
+        coded = await _compressed(coding, size, layers)
+    except ModuleNotFoundError as error:
+        why = f"{coding} needs {error.name}, which is not installed: pip install 'tidegate[codings]'\n"
+        await exchange.respond(why.encode(), status=501)
+        return
     await exchange.respond(coded, f"Content-Encoding: {', '.join([coding] * layers)}")
 
 
 async def gzip_members(exchange: Exchange) -> None:
     """`count` gzip members (100000), each of `size` zero bytes (0)."""
-    coded = compress("gzip", exchange.integer("size", 0)) * exchange.integer("count", 100_000)
-    await exchange.respond(coded, "Content-Encoding: gzip")
+    size, count = exchange.piece_size("size", 0), exchange.integer("count", 100_000)
+    member = await _compressed("gzip", size)
+    await exchange.send_head("Content-Encoding: gzip", f"Content-Length: {count * len(member)}")
+    if not exchange.has_no_content(200):
+        await exchange.send_pieces(lambda _: member, count, 0)
 
 
 async def gzip_name(exchange: Exchange) -> None:
     """A gzip header whose file name has `size` bytes (10000000): much to read, nothing to show."""
-    name = b"x" * exchange.integer("size", 10_000_000) + b"\0"
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
-    coded = b"\x1f\x8b\x08\x08" + bytes(6) + name + compressor.flush() + bytes(8)
-    await exchange.respond(coded, "Content-Encoding: gzip")
+    size = exchange.integer("size", 10_000_000)
+    begin, end = (
+        b"\x1f\x8b\x08\x08" + bytes(6),
+        b"\0" + zlib.compressobj(9, zlib.DEFLATED, -15).flush() + bytes(8),
+    )
+    await exchange.send_head("Content-Encoding: gzip", f"Content-Length: {len(begin) + size + len(end)}")
+    if not exchange.has_no_content(200):
+        whole = itertools.chain([begin], content_pieces(size, BLOCK_SIZE), [end])
+        await exchange.connection.send_pieces(whole, 0)
 
 
 BEHAVIOURS: Mapping[str, Behaviour] = MappingProxyType(

@@ -9,14 +9,21 @@ from tidegate.testing.origin.exchange import Behaviour, Exchange
 
 
 async def content(exchange: Exchange) -> None:
-    """`size` bytes (1000), `chunk` (65536) a piece. `framing`: length, chunked, eof (`then`: close)."""
+    """`size` bytes (1000) or endless, `chunk` (65536) a piece, at most `count` pieces (endless).
+
+    `interval`: seconds before each piece (0). `framing`: length, chunked, eof. `then` (keep; with eof close).
+    """
     size = exchange.integer_or_endless("size", 1000)
     await send_content(exchange, size, chunk=BLOCK_SIZE, interval=0, framing="length")
 
 
 async def echo(exchange: Exchange) -> None:
-    """The request as JSON: method, target, headers, content_base64, connection, number, tls."""
-    await exchange.read_all()
+    """The request as JSON: method, target, headers, content_base64, connection, number, tls.
+
+    Any parameter is welcome.
+    """
+    exchange.read_every()
+    await exchange.start()
     await exchange.respond_json(exchange.request.as_json())
 
 
@@ -28,7 +35,7 @@ async def redirect(exchange: Exchange) -> None:
 
 async def upload(exchange: Exchange) -> None:
     """Read the content, then answer as JSON how many bytes it had."""
-    await exchange.read_all()
+    await exchange.start()
     await exchange.respond_json({"received": len(exchange.request.content)})
 
 
@@ -41,8 +48,9 @@ async def state(exchange: Exchange) -> None:
 
 async def requests(exchange: Exchange) -> None:
     """Every request received so far, as `/echo` shows it; `/requests?clear=1` forgets them afterwards."""
+    clears = exchange.text("clear", "")
     await exchange.respond_json([request.as_json() for request in exchange.origin.requests])
-    if exchange.text("clear", ""):
+    if clears:
         exchange.origin.clear()
 
 

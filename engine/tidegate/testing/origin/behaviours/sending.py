@@ -1,6 +1,6 @@
 """How content is framed and sent, well or slowly: by length, in chunks, or to the end of the connection."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tidegate.testing.origin.content import content_pieces
@@ -28,30 +28,37 @@ def frame(piece: bytes, framing: str) -> bytes:
 async def send_content(
     exchange: Exchange, size: int | None, *, chunk: int, interval: float, framing: str
 ) -> None:
-    """Answer with `size` bytes, endless if None; the query may ask for another chunk, interval or framing."""
+    """Answer with `size` bytes, endless if None.
+
+    The query may ask for another chunk, interval or framing, and for no more than `count` pieces.
+    """
     framing, interval = framing_of(exchange, framing), exchange.seconds("interval", interval)
-    pieces = content_pieces(size, max(1, exchange.integer("chunk", chunk)))
+    chunk, count = max(1, exchange.piece_size("chunk", chunk)), exchange.count(None)
+    if count is not None:
+        size = count * chunk if size is None else min(size, count * chunk)
+    pieces = (frame(piece, framing) for piece in content_pieces(size, chunk))
+    await send_framed(exchange, framing, size, pieces, interval)
+
+
+async def send_framed(
+    exchange: Exchange, framing: str, size: int | None, pieces: Iterable[bytes], interval: float
+) -> None:
+    """Answer with `pieces`, framed already, and the last chunk, if there are chunks; then end by `then`."""
+    then = exchange.then("close" if framing == "eof" else "keep")
     said = _LENGTH_OF_ENDLESS if size is None else size
-    await exchange.read_all()
     await exchange.send_head(FRAMING_FIELDS[framing].format(size=said))
     if not exchange.has_no_content(200):
-        await exchange.connection.send_pieces((frame(piece, framing) for piece in pieces), interval)
-    await end_content(exchange, framing)
-
-
-async def end_content(exchange: Exchange, framing: str) -> None:
-    """Send the last chunk, if there are chunks, and end the connection as `then` says."""
-    if framing == "chunked" and not exchange.has_no_content(200):
-        await exchange.connection.send(b"0\r\n\r\n")
-    await exchange.connection.end(exchange.text("then", "close" if framing == "eof" else "keep"))
+        last = [b"0\r\n\r\n"] if framing == "chunked" else []
+        await exchange.connection.send_pieces(pieces, interval)
+        await exchange.connection.send_pieces(last, 0)
+    await exchange.connection.end(then)
 
 
 async def send_interim(exchange: Exchange, *, count: int | None, interval: float) -> None:
     """Send interim responses, as many and as slowly as the query asks for, then the answer."""
     status = exchange.integer("interim", 103)
     interim = f"HTTP/1.1 {status} Interim\r\nX-Interim: yes\r\n\r\n".encode()
-    await exchange.read_all()
-    await exchange.send_pieces(
-        lambda _: interim, exchange.count(count), exchange.seconds("interval", interval)
-    )
+    count, interval = exchange.count(count), exchange.seconds("interval", interval)
+    await exchange.start()
+    await exchange.send_pieces(lambda _: interim, count, interval)
     await exchange.respond(b"final\n")

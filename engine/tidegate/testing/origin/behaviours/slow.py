@@ -8,7 +8,7 @@ from types import MappingProxyType
 import trio
 
 from tidegate.testing.origin.behaviours.good import upload
-from tidegate.testing.origin.behaviours.sending import end_content, send_content, send_interim
+from tidegate.testing.origin.behaviours.sending import send_content, send_interim
 from tidegate.testing.origin.content import PATTERN, content_pieces, split
 from tidegate.testing.origin.exchange import Behaviour, Exchange
 from tidegate.testing.origin.parameters import numbers
@@ -16,6 +16,7 @@ from tidegate.testing.origin.parameters import numbers
 
 async def hold(exchange: Exchange) -> None:
     """Never answer."""
+    await exchange.start(reads=False, makes_head=False)
     await exchange.connection.end("hold")
 
 
@@ -24,10 +25,11 @@ async def drip_head(exchange: Exchange) -> None:
 
     `padding`: bytes of a field more at its end (0), or endless.
     """
-    await exchange.read_all()
+    padding, size = exchange.integer_or_endless("padding", 0), max(1, exchange.piece_size("bytes", 1))
+    interval = exchange.seconds("interval", 0.1)
+    await exchange.start()
     head = exchange.head("Content-Type: text/plain", "Content-Length: 5")
-    pieces = _padded(head, exchange.integer_or_endless("padding", 0), max(1, exchange.integer("bytes", 1)))
-    await exchange.connection.send_pieces(pieces, exchange.seconds("interval", 0.1))
+    await exchange.connection.send_pieces(_padded(head, padding, size), interval)
     await exchange.connection.send(b"" if exchange.has_no_content(200) else b"slow\n")
 
 
@@ -39,29 +41,37 @@ def _padded(head: bytes, padding: int | None, size: int) -> Iterator[bytes]:
 
 
 async def drip_content(exchange: Exchange) -> None:
-    """`/content` of `size` bytes (10) or endless, `chunk` (1) a piece, `interval` (0.1) before each."""
+    """`/content` with `size` (10), `chunk` (1) and `interval` (0.1)."""
     size = exchange.integer_or_endless("size", 10)
     await send_content(exchange, size, chunk=1, interval=0.1, framing="length")
 
 
 async def drip_chunk_size(exchange: Exchange) -> None:
-    """`count` chunks (10), the 18 digits of each size line dripped with `interval` (0.1) between them."""
-    interval = exchange.seconds("interval", 0.1)
+    """`count` chunks (10) or endless, the 18 digits of each size line dripped, `interval` (0.1) before each.
+
+    `then` (keep).
+    """
+    count, interval, then = exchange.count(10), exchange.seconds("interval", 0.1), exchange.then("keep")
     await exchange.send_head("Transfer-Encoding: chunked")
-    for _ in numbers(exchange.count(10)):
+    for _ in numbers(count):
         await exchange.connection.send_slowly(b"%018x\r\n" % len(PATTERN), interval)
         await exchange.connection.send(PATTERN + b"\r\n")
-    await end_content(exchange, "chunked")
+    await exchange.connection.send(b"0\r\n\r\n")
+    await exchange.connection.end(then)
 
 
 async def drip_interim(exchange: Exchange) -> None:
-    """`count` interim responses (10) of status `interim` (103), `interval` (0.1) apart, then the answer."""
+    """`count` interim responses (10) or endless of status `interim` (103), then the answer.
+
+    `interval` (0.1): seconds before each.
+    """
     await send_interim(exchange, count=10, interval=0.1)
 
 
 async def slow_reader(exchange: Exchange) -> None:
     """As `/upload`, reading `size` bytes (1024) at a time, `interval` (0.1) before each."""
-    size, interval = max(1, exchange.integer("size", 1024)), exchange.seconds("interval", 0.1)
+    size, interval = max(1, exchange.piece_size("size", 1024)), exchange.seconds("interval", 0.1)
+    exchange.settle()
     while not exchange.request.complete:
         await trio.sleep(interval)
         data = await exchange.read_some(size)
