@@ -80,4 +80,4 @@ def _check_bound(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise ValueError(f"Limits.{name} must be {wanted}, not {type(value).__name__}")
     if not floor <= value <= ceiling:  # NaN is in no range
-        raise ValueError(f"Limits.{name} must be {wanted} from {floor:g} to {ceiling:g}, not {value!r}")
+        raise ValueError(f"Limits.{name} must be {wanted} from {floor} to {ceiling}, not {value!r}")

@@ -363,6 +363,34 @@ def test_a_refusal_at_a_later_hop_says_where(command: Command, origin: Origin):
     assert [hop["status"] for hop in ended.json["hops"]] == [302]
 
 
+@pytest.mark.parametrize(
+    ("location", "reason", "code"),
+    [
+        ("ftp://a.example/", "unsupported_scheme", 10),
+        ("http://user:secret@a.example/", "userinfo_not_allowed", 16),
+        ("http://a.example:99999/", "invalid_port", 16),
+        ("http://2130706433/", "non_canonical_ip", 10),
+    ],
+)
+def test_a_redirect_to_what_is_no_url_is_the_peers_mistake(
+    location: str, reason: str, code: int, command: Command, origin: Origin
+):
+    """Neither is it told as if the user's own URL were wrong, nor is the answer that led there left out."""
+    url = f"{origin.plain}/redirect?to={location}"
+    ended = command("fetch", "-L", url, "--json")
+    assert ended.code == code
+    assert f"redirect 1, by {origin.plain}/redirect, is refused ({reason}):" in ended.err
+    assert "secret" not in ended.err
+    assert (ended.json["error"]["phase"], ended.json["error"]["hop"]) == ("redirect", 0)
+    assert [hop["status"] for hop in ended.json["hops"]] == [302]
+
+
+def test_the_last_of_too_many_redirects_was_answered(command: Command, origin: Origin):
+    ended = command("fetch", "--max-redirects", "2", f"{origin.plain}/endless-redirects", "--json")
+    assert ended.json["error"]["reason"] == "too_many_redirects"
+    assert len(ended.json["hops"]) == 3
+
+
 # -v and --timings -----------------------------------------------------------------------------------------
 
 

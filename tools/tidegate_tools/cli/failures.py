@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tidegate import URL, Denied, FetchError, PrivateRange, Reason, parse_url
+from tidegate import URL, Denied, FetchError, Phase, PrivateRange, Reason, parse_url
 from tidegate_tools.cli.exits import CommandError, ExitCode
 from tidegate_tools.cli.terminal import complain, write_text
 
@@ -74,6 +74,16 @@ _CODES: Final = {
     Reason.OVERLOADED: ExitCode.OTHER,
     Reason.ENGINE_CLOSED: ExitCode.OTHER,
 }
+
+
+_OF_URLS: Final = (
+    Reason.MALFORMED_URL,
+    Reason.USERINFO_NOT_ALLOWED,
+    Reason.INVALID_PORT,
+    Reason.UNSUPPORTED_SCHEME,
+    Reason.NON_CANONICAL_IP,
+)
+"""What may be wrong with a URL by itself, and so with a Location, before it is anybody's hop."""
 
 
 def in_words_of_the_file(sentence: str) -> str:
@@ -154,6 +164,8 @@ class Failure:
 
     def __str__(self) -> str:
         message = self.message.rstrip(".")
+        if self.phase == Phase.REDIRECT and Reason(self.reason) in _OF_URLS:
+            return f"redirect {(self.hop or 0) + 1}, by {self.url}, is refused ({self.reason}): {message}"
         place = f" at hop {self.hop}, {self.url}" if self.hop else ""
         if self.check is not None:
             ending = way_out(Reason(self.reason), self.allow)
@@ -216,8 +228,11 @@ def _is_interrupt(error: BaseException) -> bool:
 
 def _fetch_failure(error: FetchError) -> Failure:
     denied = isinstance(error, Denied)
+    code = code_of_reason(error.reason)
+    if error.phase is Phase.REDIRECT and code is ExitCode.USAGE:
+        code = ExitCode.PROTOCOL  # it is the peer's URL that is none, not the user's
     return Failure(
-        code=code_of_reason(error.reason),
+        code=code,
         reason=str(error.reason),
         message=in_words_of_the_file(error.message) if denied else error.message,
         phase=str(error.phase) if error.phase is not None else None,

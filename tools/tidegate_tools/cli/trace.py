@@ -12,6 +12,7 @@ from tidegate import (
     FetchFinished,
     FetchStarted,
     Hop,
+    HopFailed,
     HopFinished,
     HopStarted,
     Phase,
@@ -19,10 +20,14 @@ from tidegate import (
     PhaseFinished,
     PinnedTarget,
     Resolver,
+    Timings,
 )
 
 if TYPE_CHECKING:
     from tidegate._wire.stream import Stream
+
+
+_TIMED: Final = frozenset(Timings.__slots__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +55,14 @@ class Record:
     Attributes:
         requests: method and URL (without query) of each hop that was begun.
         spans: the phases in order.
-        hops: the hops that were answered.
+        hops: the hops that were answered, one whose content or redirect then failed included.
         duration: seconds of the whole fetch, None until it ends.
         wire_bytes: content bytes of the last answered hop, before decoding.
     """
 
     def __init__(self) -> None:
         self._started = 0.0
+        self._begun: HopStarted | None = None
         self.requests: list[tuple[str, str]] = []
         self.spans: list[Span] = []
         self.hops: list[Hop] = []
@@ -69,14 +75,34 @@ class Record:
             case FetchStarted():
                 self._started = event.time
             case HopStarted():
+                self._begun = event
                 self.requests.append((event.method, event.url.without_query))
             case PhaseFinished() | PhaseFailed():
                 self._note(event)
+            case HopFailed():
+                self._note_failed(event)
             case HopFinished():
                 self.hops.append(event.outcome)
                 self.wire_bytes = event.wire_bytes
             case FetchFinished() | FetchFailed():
                 self.duration = event.duration
+
+    def _note_failed(self, event: HopFailed) -> None:
+        if self._begun is None or event.status is None or event.http_version is None or event.peer is None:
+            return
+        hop = Hop(
+            url=self._begun.url,
+            method=self._begun.method,
+            status=event.status,
+            http_version=event.http_version,
+            peer=event.peer,
+            reused=event.reused is True,
+            tls_version=event.tls_version,
+            tls_resumed=False,
+            timings=Timings(**{name: event.seconds[Phase(name)] for name in _TIMED & event.seconds.keys()}),
+        )
+        self.hops.append(hop)
+        self.wire_bytes = event.wire_bytes
 
     def _note(self, event: PhaseFinished | PhaseFailed) -> None:
         self.spans.append(
