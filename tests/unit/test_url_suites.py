@@ -143,16 +143,17 @@ TOASCII = {
     "The host has a label longer than 63 octets.": 4,
     "The host is longer than 253 octets.": 3,
     "The host has an empty label: a dot at the start, or two dots together.": 2,
-    "The host has an xn-- label that is not valid punycode.": 2,
+    "The host has an xn-- label that is not valid punycode.": 1,
+    "The host holds U+..., which no host name may hold.": 1,
 }
 IDNA_TEST = {
     "both refuse": 1117,
     "an A-label that breaks UTS 46": 761,
-    "same": 679,
+    "same": 678,
     "The host has an empty label: a dot at the start, or two dots together.": 62,
     "The host has a label longer than 63 octets.": 36,
     "The host is longer than 253 octets.": 8,
-    "The host holds U+..., which no host name may hold.": 5,
+    "The host holds U+..., which no host name may hold.": 6,
     "The host is empty.": 3,
 }
 
