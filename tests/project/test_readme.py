@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -36,13 +37,21 @@ def test_make_targets() -> None:
         assert set(" ".join(line).split()) <= targets
 
 
+def sections(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere() -> None:
     for page in ROOT.glob("**/README.md"):
         if ".venv" in page.parts:
             continue
         for link in re.findall(r"\]\(([^)#][^)]*)\)", page.read_text(encoding="utf-8")):
             if not link.startswith("https://"):
-                assert (page.parent / link).exists(), f"{page}: {link}"
+                target, _, section = link.partition("#")
+                assert (page.parent / target).exists(), f"{page}: {link}"
+                assert not section or section in sections(page.parent / target), f"{page}: {link}"
 
 
 def test_policy_example() -> None:

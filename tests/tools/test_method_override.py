@@ -1,4 +1,4 @@
-"""Fields that ask a server for another method count as one, where request rules restrict methods."""
+"""Fields that ask a server for another method or path, where request rules restrict those."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -59,7 +59,10 @@ WAYS = pytest.mark.parametrize("way", [by_fetch, by_web_request])
         ({"X-HTTP-Method-Override": "POST, DELETE"}, False),
         ({"X-HTTP-Method-Override": ""}, False),
         ({"X-HTTP-Method-Override": "POST", "X-Method-Override": "DELETE"}, False),
+        ({"X-Original-Method": "DELETE"}, False),
+        ({"X-Forwarded-Method": "DELETE"}, False),
         ({"X-HTTP-Method-Override": "POST"}, True),
+        ({"X-Original-Method": "POST"}, True),
         ({"X-HTTP-Method-Override": "post"}, True),
         ({"X-HTTP-Method-Overridden": "DELETE"}, True),
         ({"X-Method": "DELETE"}, True),
@@ -107,6 +110,34 @@ async def test_only_where_rules_restrict_methods(
     result = await way(nursery, site, rules, URL, {"X-HTTP-Method-Override": "DELETE"})
     assert result.ok is allowed
     assert len(site.requests) == allowed
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "name", ["X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Uri", "x_original_uri", "Script_Name"]
+)
+@pytest.mark.parametrize(
+    ("rules", "allowed"),
+    [
+        ([], True),
+        ([POST], True),
+        ([{"host": "a.example", "paths": ["/v1/*"]}], False),
+        ([{"host": "a.example", "paths": ["/v1/things"]}], False),
+        ([{"host": "a.example", "paths": ["/v1/*"]}, POST], True),
+        ([{"host": "a.example", "paths": ["/v1/*"]}, {"host": "a.example", "methods": ["GET"]}], False),
+        ([{"host": "b.example", "paths": ["/v1/*"]}], True),
+    ],
+)
+async def test_a_field_that_asks_for_another_path(
+    way: Any, name: str, rules: Rules, allowed: bool, nursery: trio.Nursery
+) -> None:
+    """Where the path of the URL decides, none that no rule has seen goes out beside it."""
+    site = Site()
+    result = await way(nursery, site, rules, URL, {name: "/admin"})
+    assert result.ok is allowed
+    assert [request.field(name) for request in site.requests] == ["/admin"] * allowed
+    if not allowed:
+        assert (result.error.slug, result.error.reason) == ("net_denied", "request_not_allowed")
 
 
 @WAYS

@@ -27,8 +27,36 @@ HOP_BY_HOP: Final = frozenset({
 
 CREDENTIAL_FIELDS: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
 
-METHOD_OVERRIDE_FIELDS: Final = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
-"""Ask a server to take a request for one with another method."""
+METHOD_OVERRIDE_FIELDS: Final = frozenset({
+    "x-http-method-override", "x-http-method", "x-method-override",
+    "x-original-method", "x-forwarded-method",
+})  # fmt: skip
+"""Ask a server to take a request for one with another method.
+
+The first row is heeded by Rails, Express, Laravel, ASP.NET and others; the second one, which proxies set when
+they ask whether a request may pass (nginx, Traefik, Caddy), by those that they ask.
+"""
+
+PATH_OVERRIDE_FIELDS: Final = frozenset({
+    *(
+        f"x-{said}-{what}"
+        for said in (
+            "original", "rewrite", "forwarded", "replaced", "override", "real",
+            "matched", "invoke", "envoy-original", "ms-original",
+        )
+        for what in ("url", "uri", "path")
+    ),
+    "x-http-path-override", "x-forwarded-prefix", "x-script-name", "script-name", "path-info",
+})  # fmt: skip
+"""Ask a server to take a request for one of another path: a proxy in front of it would say so.
+
+X-Original-URL and X-Rewrite-URL are heeded behind IIS, by Symfony, Zend, Magento and Yii; X-Forwarded-Uri and
+its like behind nginx, Traefik, Caddy, Kong and Envoy; X-Matched-Path and X-Invoke-Path on Vercel. Script-Name
+and Path-Info (gunicorn) and the prefixes move the border between where a program lies and its own path.
+"""
+
+# A server behind CGI or WSGI cannot tell hyphens from underscores, nor (lighttpd) from any other such mark.
+_NO_LETTER: Final = re.compile("[^a-z0-9]")
 
 # Decision D-22: an allow list, since vendors keep inventing names for keys (X-Api-Key and friends).
 SAFE_ACROSS_ORIGINS: Final = frozenset({
@@ -106,6 +134,20 @@ def _decode(value: bytes) -> str:
 def is_own_field(name: str) -> bool:
     """True for a field that only the engine sets, underscore spellings included (decision D-26)."""
     return name.lower().replace("_", "-") in OWN_FIELDS
+
+
+def overrides_method(name: str) -> bool:
+    """True for a field that makes some server take a request for one with another method."""
+    return _as_variable(name) in METHOD_OVERRIDE_FIELDS
+
+
+def overrides_path(name: str) -> bool:
+    """True for a field that makes some server take a request for one of another path."""
+    return _as_variable(name) in PATH_OVERRIDE_FIELDS
+
+
+def _as_variable(name: str) -> str:
+    return _NO_LETTER.sub("-", name.lower())
 
 
 def check_fields(headers: HeadersInput) -> Fields:

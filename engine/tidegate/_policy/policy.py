@@ -1,15 +1,15 @@
 """`Policy`: what may be reached, and the checks of a target that need no DNS."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, NamedTuple, TypeVar
 
 from tidegate._policy.address import classify_address, may_never_be_admitted
-from tidegate._policy.fields import CREDENTIAL_FIELDS, METHOD_OVERRIDE_FIELDS, is_own_field
+from tidegate._policy.fields import CREDENTIAL_FIELDS, is_own_field, overrides_method, overrides_path
 from tidegate._policy.host import HostList, address_of, is_local_name
 from tidegate._policy.messages import METHODS, Request
+from tidegate._policy.path import is_ambiguous
 from tidegate._policy.ports import BAD_PORTS, MAX_PORT
 from tidegate._policy.reasons import AddressClass, Reason
 from tidegate._policy.url import URL
@@ -17,11 +17,6 @@ from tidegate.errors import Denied, HostDenied, PortDenied, SchemeDenied
 
 _Value = TypeVar("_Value")
 
-# What some server takes for a way up: an encoded slash or backslash, and two dots that are encoded twice or
-# carry a path parameter (`..;`, which Tomcat cuts off before it looks at the dots).
-_AMBIGUOUS_PATH: Final = re.compile(
-    r"%(?:25)*(?:2f|5c)|/(?:\.|%(?:25)*2e){2}(?:;|%(?:25)*3b|/|\Z)", re.IGNORECASE
-)
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 # A fake-IP proxy answers every name from this block (Clash, Surge, sing-box); see decision D-12.
@@ -124,32 +119,36 @@ class RequestRule:
 
     Args:
         host: a host-list pattern.
-        methods: allowed methods; empty means all. A field such as X-HTTP-Method-Override asks for a method,
+        methods: allowed methods; None means all. A field such as X-HTTP-Method-Override asks for a method,
             too; what a form or a query asks for (`_method=DELETE`) is not seen.
-        paths: allowed paths, exact ("/v1/users") or everything below ("/v1/*"); empty means all. A star
-            covers no path on which servers disagree where it leads: with an encoded slash or backslash, or
-            with two dots in a disguise such as `..;`.
+        paths: allowed paths, exact ("/v1/users") or everything below ("/v1/*"); None means all. A star
+            covers no path on which servers disagree where it leads, however often it is decoded: with an
+            encoded slash, backslash or control character, with bytes that are no UTF-8, or with dots in a
+            disguise such as `..;`. A field such as X-Original-URL asks for a path that is not looked at: only
+            a rule for all paths allows it.
 
     Raises:
-        ValueError: one of them is wrong.
+        ValueError: one of them is wrong. An empty list is: to one reader it means all, to another none.
     """
 
     host: str
-    methods: tuple[str, ...]
-    paths: tuple[str, ...]
+    methods: tuple[str, ...] | None
+    paths: tuple[str, ...] | None
     _host_list: HostList = field(repr=False, compare=False)
 
-    def __init__(self, host: str, methods: Iterable[str] = (), paths: Iterable[str] = ()) -> None:
+    def __init__(
+        self, host: str, methods: Iterable[str] | None = None, paths: Iterable[str] | None = None
+    ) -> None:
         object.__setattr__(self, "host", host)
-        object.__setattr__(self, "methods", _texts("methods of a request rule", methods))
-        object.__setattr__(self, "paths", _texts("paths of a request rule", paths))
+        object.__setattr__(self, "methods", _some_texts("methods of a request rule", methods))
+        object.__setattr__(self, "paths", _some_texts("paths of a request rule", paths))
         object.__setattr__(self, "_host_list", HostList((host,)))
-        for method in self.methods:
+        for method in self.methods or ():
             if method not in METHODS:
                 raise ValueError(
                     f"request rule for {host}: method {method!r} is none of {', '.join(METHODS)}"
                 )
-        for path in self.paths:
+        for path in self.paths or ():
             if not path.startswith("/") or "*" in path.removesuffix("/*"):
                 raise ValueError(
                     f"request rule for {host}: path {path!r} must be like '/v1/users' or '/v1/*'"
@@ -161,8 +160,8 @@ class RequestRule:
 
     def allows(self, url: URL, method: str) -> bool:
         """True if this rule lets `method` be sent to the path of `url`; its host is not looked at."""
-        return (not self.methods or method in self.methods) and (
-            not self.paths or any(_path_matches(pattern, url.path) for pattern in self.paths)
+        return (self.methods is None or method in self.methods) and (
+            self.paths is None or any(_path_matches(pattern, url.path) for pattern in self.paths)
         )
 
 
@@ -170,7 +169,16 @@ def _path_matches(pattern: str, path: str) -> bool:
     # Dot segments are gone from a parsed path, so what stands below a prefix stays below it.
     if not pattern.endswith("/*"):
         return path == pattern
-    return path.startswith(pattern[:-1]) and not _AMBIGUOUS_PATH.search(path)
+    return path.startswith(pattern[:-1]) and not is_ambiguous(path)
+
+
+def _some_texts(name: str, values: Iterable[str] | None) -> tuple[str, ...] | None:
+    if values is None:
+        return None
+    texts = _texts(name, values)
+    if not texts:
+        raise ValueError(f"{name} must be a list of at least one; left out, all are allowed")
+    return texts
 
 
 def _texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
@@ -359,13 +367,24 @@ def _check_request(policy: Policy, request: Request) -> Denied | None:
     rules = [rule for rule in policy.request_rules if rule.names(url.host)]
     if not rules:
         return None
+    path = "this path"
+    if (name := _path_override(request)) is not None:
+        path = f"the path that {name} asks for"
+        rules = [rule for rule in rules if rule.paths is None]
     for what, method in _methods(request):
         if not any(rule.allows(url, method) for rule in rules):
             return HostDenied(
-                f"no request rule for {url.host} allows {what} on this path",
-                reason=Reason.REQUEST_NOT_ALLOWED,
+                f"no request rule for {url.host} allows {what} on {path}", reason=Reason.REQUEST_NOT_ALLOWED
             )
     return None
+
+
+def _path_override(request: Request) -> str | None:
+    """The name of a field that makes some server take the request for one of another path.
+
+    Its value may be a path, a URL or a part of either, decoded again by whoever heeds it: it is not judged.
+    """
+    return next((name for name, _ in request.fields if overrides_path(name)), None)
 
 
 def _methods(request: Request) -> Iterator[tuple[str, str]]:
@@ -376,8 +395,7 @@ def _methods(request: Request) -> Iterator[tuple[str, str]]:
     """
     yield request.method, request.method
     for name, value in request.fields:
-        # A server behind CGI or WSGI cannot tell hyphens from underscores.
-        if name.lower().replace("_", "-") in METHOD_OVERRIDE_FIELDS:
+        if overrides_method(name):
             yield f"the method that {name} asks for", value.upper()
 
 
@@ -396,7 +414,7 @@ def check_target(policy: Policy, request: Request) -> Denied | None:
 
     Args:
         policy: that decides.
-        request: as a hop would send it; of its fields only those count that ask for another method.
+        request: as a hop would send it; of its fields only those count that ask for another method or path.
 
     Returns:
         The refusal of a list on trial (`Policy.report_only`), which is to be told and not raised.
