@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -174,6 +175,18 @@ async def test_a_thread_that_runs_trio_is_refused(bench: Bench) -> None:
 @pytest.mark.parametrize(("text", "args"), [('{"url": "x"}', {"url": "x"}), ("", {}), (" ", {}), ("[]", [])])
 def test_json_of_a_model(text: str, args: Any) -> None:
     assert read_json(text) == args
+
+
+@pytest.mark.parametrize("args", [{"url": "x"}, MappingProxyType({"url": "x"}), {}, None])
+def test_arguments_that_somebody_has_read(args: Any) -> None:
+    """Some clients hand over an object, and nothing for a tool without arguments."""
+    assert read_json(args) == (args or {})
+
+
+@pytest.mark.parametrize("args", [b"{}", 0, False, [], ["url"]], ids=repr)
+def test_what_is_neither_text_nor_mapping(args: Any) -> None:
+    with pytest.raises(ToolInvalidArgs, match=f"not {type(args).__name__}"):
+        read_json(args)
 
 
 @pytest.mark.parametrize("text", ["{", "url", "[" * 200_000], ids=["open", "word", "deep"])

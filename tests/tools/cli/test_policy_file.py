@@ -1,5 +1,6 @@
 """`--policy FILE`: what it says counts, and every mistake in it is told with its line."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tests.tools.cli.conftest import Command, Origin
 from tidegate import PrivateRange, RequestRule
 from tidegate_tools.cli.exits import UsageError
 from tidegate_tools.cli.policy_file import load_policy_file
+from tidegate_tools.web_request.document import MAX_BYTES
 
 FULL = """
 hosts: [origin.example, "*.example.com"]
@@ -54,9 +56,16 @@ def test_every_key(tmp_path: Path):
     assert read.resolve == {"origin.example": ("127.0.0.1",), "two.example.com": ("192.0.2.1", "2001:db8::1")}
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "{}"])
-def test_an_empty_file_says_nothing(text, tmp_path: Path):
+@pytest.mark.parametrize("text", ["{}", "# no rules\n{}\n"])
+def test_a_file_may_say_that_there_are_no_rules(text, tmp_path: Path):
     assert load(tmp_path, text).policy == {}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# hosts: [a.example]\n", "---\n", "null", "~"])
+def test_a_file_that_says_nothing_is_refused(text, tmp_path: Path):
+    """What a deployment cut off must not let every public host pass."""
+    with pytest.raises(UsageError, match=r"policy\.yaml: says nothing; allowed: \{\} for no rules$"):
+        load(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +102,25 @@ def test_an_empty_file_says_nothing(text, tmp_path: Path):
         ("ca_file: 1", ["ca_file: must be a text"]),
         ("nameservers: 192.0.2.1", ["nameservers: must be a list of texts"]),
         ("resolve: [a.example]", ["resolve: must be a mapping of host names to addresses"]),
-        ("resolve: {a.example: 1}", ["resolve: must be a list of texts"]),
+        (
+            "request_rules: [{host: a.example, methods: []}]",
+            ["1: request_rules[0]: methods", "at least one; left out, all are allowed"],
+        ),
+        (
+            "request_rules:\n- {host: a.example, paths: []}",
+            ["2: request_rules[0]: paths", "at least one; left out, all are allowed"],
+        ),
+        ("\nca_file: .", ["policy.yaml:2: ca_file: is no regular file"]),
+        ("ca_file: /dev/zero", ["policy.yaml:1: ca_file: is no regular file"]),
+        (
+            "ports: [443]\nnameservers: [dns.example]",
+            ["2: nameservers: nameserver 'dns.example' is no address"],
+        ),
+        ("nameservers: ['192.0.2.1:0']", ["1: nameservers: ", "the port must be from 1 to 65535"]),
+        ("nameservers: []", ["1: nameservers: ", "at least one"]),
+        ("resolve: {a.example: 1}", ["resolve.a.example: must be a list of texts"]),
+        ("resolve:\n  a.example: 192.0.2", ["2: resolve.a.example: '192.0.2' does not appear to be an IP"]),
+        ("resolve:\n  a b: 192.0.2.1", ["2: resolve.a b: 'a b' is no host name"]),
         ("hosts: [a.example]\nhosts: [b.example]", ["2: hosts: is given twice, first on line 1"]),
         ("- a", ["is no mapping of keys to values"]),
         ("a: [", ["is no YAML"]),
@@ -138,3 +165,32 @@ def test_a_ca_file_is_looked_for_beside_the_policy(bare: Command, origin: Origin
     path.write_text("ca_file: ca.pem\n")
     options = ("--allow-private", "127.0.0.1=origin.example", "--resolve", "origin.example=127.0.0.1")
     assert bare("fetch", f"{origin.tls}/content", "--policy", path, *options).code == 0
+
+
+def test_a_ca_file_that_cannot_be_used_is_told_with_its_line(bare: Command, tmp_path: Path):
+    """D-19. It is looked for when it is needed: an option may stand in for it."""
+    path = tmp_path / "policy.yaml"
+    path.write_text("ports: [443]\nca_file: ca.pem\n")
+    for reason in ("No such file or directory", "no certificate"):
+        ended = bare("check", "https://127.0.0.1/", "--policy", path)
+        assert ended.code == 2
+        assert f"{path}:2: ca_file: the CA file {tmp_path}/ca.pem cannot be read as PEM" in ended.err
+        assert reason in ended.err
+        (tmp_path / "ca.pem").write_text("nothing")
+    ended = bare("check", "https://127.0.0.1/", "--ca", tmp_path / "ca.pem")
+    assert f"tidegate: --ca: the CA file {tmp_path}/ca.pem cannot be read as PEM" in ended.err
+
+
+def test_what_may_be_read_from(tmp_path: Path):
+    """A pipe of the shell is fine, a device without an end is cut off, a folder is neither."""
+    reading, writing = os.pipe()
+    with open(reading), open(writing, "w") as pipe:  # noqa: PTH123  # descriptors have no path
+        pipe.write("hosts: [a.example]")
+        pipe.close()
+        assert load_policy_file(Path(f"/dev/fd/{reading}")).policy == {"hosts": ("a.example",)}
+    for path, problem in {"/dev/zero": f"has more than {MAX_BYTES} bytes", "/dev": "Is a directory"}.items():
+        with pytest.raises(UsageError, match=f"^{path}: .*{problem}"):
+            load_policy_file(Path(path))
+    os.mkfifo(tmp_path / "ca.pem")
+    with pytest.raises(UsageError, match="ca_file: is no regular file"):
+        load(tmp_path, "ca_file: ca.pem")

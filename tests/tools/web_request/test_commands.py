@@ -104,7 +104,7 @@ def test_without_a_configuration(command: Command) -> None:
 
 
 def test_arguments_from_standard_input(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO('{"url": "https://127.0.0.1/"}'))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"url": "https://127.0.0.1/"}')))
     assert command("tool", "web_request", "-").json["reason"] == "loopback"
 
 
@@ -137,7 +137,7 @@ def test_fetch(method: str, command: Command, server: LocalServer) -> None:
         (("Fetch", "{}", "--config", "."), "--config is for web_request"),
         (
             ("web_request", "{}", "--config", "no-such-folder"),
-            "'no-such-folder' is neither a folder nor a file",
+            "no-such-folder: cannot be read: No such file or directory",
         ),
         (("web_request", "{}", "--agent", "crm"), "there is no agent 'crm'; there are none"),
     ],

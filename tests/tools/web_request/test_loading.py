@@ -1,6 +1,9 @@
 """Loading: what cannot be read, environment substitution, front matter, and keys of the host."""
 
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -111,7 +114,7 @@ def _mistakes(path: Path) -> tuple[Mistake, ...]:
         (b"a: \xff\n", "is not UTF-8 text", 1),
         (b"a: 1\nb: \xe9\n", "is not UTF-8 text", 2),
         (b"\xff\xfea\x00", "is not UTF-8 text", 1),
-        (b"x" * (MAX_BYTES + 1), f"has {MAX_BYTES + 1} bytes", None),
+        (b"x" * (MAX_BYTES + 1), f"has more than {MAX_BYTES} bytes", None),
         (b"a: \x01\n", "holds a character that YAML does not allow", None),
         (b"model: a\nb: [1, 2\n", "is no YAML", 3),
         (b"system_tools:\n\tweb_request: false\n", "is no YAML", 2),
@@ -136,10 +139,137 @@ def test_what_cannot_be_read(tmp_path: Path, content: bytes, problem: str, line:
 
 def test_a_missing_file(tmp_path: Path) -> None:
     """A file that is named has to be there; a folder is no file."""
-    assert _mistakes(tmp_path / "nope.yaml")[0].problem == "cannot be read: No such file or directory"
-    assert _mistakes(tmp_path)[0].problem == "cannot be read: Is a directory"
-    with pytest.raises(ConfigError):
-        load_project(tmp_path / "nope.yaml")
+    assert _mistakes(tmp_path / "nope.yaml")[0].problem == NOT_THERE
+    assert _mistakes(tmp_path)[0].problem == "is no regular file"
+
+
+NOT_THERE = "cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize("name", ["nope.yaml", "agents.config.yaml", "folder", "folder/agents.config.yaml"])
+def test_a_project_that_is_named_has_to_be_there(name: str, tmp_path: Path) -> None:
+    """What is not mounted is no configuration that leaves everything open; nor is a link to nowhere."""
+    assert _project_mistakes(tmp_path / name) == [(Path(name).name, NOT_THERE)]
+    (tmp_path / "link").symlink_to(tmp_path / name)
+    assert _project_mistakes(tmp_path / "link") == [("link", NOT_THERE)]
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a variable that is not set: the current folder may have no configuration at all."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="the path of the configuration is empty"):
+        load_project("")
+    assert not load_project(".", environment={}).agents
+
+
+def _project_mistakes(path: Path) -> list[tuple[str, str]]:
+    """The files, from the folder of the project, and what is wrong with each."""
+    with pytest.raises(ConfigError) as caught:
+        load_project(path, environment={})
+    root = path if path.is_dir() else path.parent
+    return [(mistake.file.removeprefix(f"{root}/"), mistake.problem) for mistake in caught.value.mistakes]
+
+
+@pytest.mark.parametrize("name", ["agents.config.yaml", "main.agent.md", "agents", "Agents"])
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [("nowhere", NOT_THERE), (None, "cannot be read: Too many levels of symbolic links")],
+)
+def test_a_link_that_leads_nowhere_is_there(
+    target: str | None, problem: str, name: str, tmp_path: Path
+) -> None:
+    """A mount that is missing must not drop the list, the switch and the ceiling in silence."""
+    (tmp_path / name).symlink_to(target or tmp_path / name)
+    assert _project_mistakes(tmp_path) == [(name, problem)]
+
+
+def test_links_that_lead_somewhere_are_followed(tmp_path: Path) -> None:
+    """As container platforms mount configurations."""
+    data, folder = tmp_path / "data", tmp_path / "folder"
+    data.mkdir()
+    folder.mkdir()
+    _write(data, "tools: false", "config")
+    _write(data, "", "main.agent.md")
+    (folder / "agents.config.yaml").symlink_to(data / "config")
+    (folder / "agents").symlink_to(data)
+    project = load_project(folder, environment={})
+    assert project.global_config.value.tools_disabled
+    assert list(project.agents) == ["main"]
+
+
+@pytest.mark.parametrize(
+    "name", ["Agents.config.yaml", "AGENTS.CONFIG.YAML", "agents.config.YAML", "Agents.Config.yml"]
+)
+def test_a_configuration_in_other_letters_is_not_overlooked(name: str, tmp_path: Path) -> None:
+    """Agents are found in any letter case, so nobody would expect this."""
+    _write(tmp_path, "tools: false", name)
+    assert _project_mistakes(tmp_path) == [(name, "is read by nobody under this name")]
+    assert load_project(tmp_path / name, environment={}).global_config.value.tools_disabled
+
+
+@pytest.mark.parametrize("name", ["agents.config.yaml", "main.agent.md", "agents/main.agent.md"])
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_what_is_no_regular_file_is_not_waited_for(kind: str, name: str, tmp_path: Path) -> None:
+    """A pipe without a writer, and a device without an end."""
+    (tmp_path / "agents").mkdir()
+    if kind == "fifo":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("/dev/zero")
+    assert _project_mistakes(tmp_path) == [(name, "is no regular file")]
+
+
+def test_an_agent_is_no_project(tmp_path: Path) -> None:
+    assert _project_mistakes(_write(tmp_path, "---\n---\n", "crm.agent.md")) == [
+        ("crm.agent.md", "is a single agent; name the folder")
+    ]
+
+
+UNPRIVILEGED = """
+import os, sys
+from tidegate_tools.cli import main
+from tidegate_tools.web_request.mistakes import ConfigError
+from tidegate_tools.web_request.project import load_project
+def commands(path):
+    tool = ["tool", "web_request", "{}", "--config"]
+    return [int(main([*command, path])) for command in (["config", "check"], tool)]
+for path in ("nowhere", sys.argv[-1]):  # imports what is needed: the interpreter may not be for everybody
+    commands(path)
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+for path in sys.argv[1:]:
+    try:
+        load_project(path)
+    except ConfigError as error:
+        print(*(mistake.problem for mistake in error.mistakes))
+    print(commands(path))
+"""
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o111])
+def test_a_folder_that_may_not_be_read(mode: int) -> None:
+    """Not listed, or not entered: who may not see whether there is a configuration stops."""
+    with tempfile.TemporaryDirectory() as name:
+        outer, folder = Path(name), Path(name) / "folder"
+        outer.chmod(0o755)
+        folder.mkdir()
+        _write(folder, "tools: false")
+        config = _write(outer, "system_tools: {web_request: {ca_file: folder/ca.pem}}", "other.yaml")
+        folder.chmod(mode)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", UNPRIVILEGED, folder, folder / "below", config],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            folder.chmod(0o755)
+    denied = "cannot be read: Permission denied"
+    below, ca_file = (NOT_THERE, "there is no such file") if mode == 0o111 else (denied, denied)
+    assert done.stdout.splitlines() == [denied, "[2, 2]", below, "[2, 2]", ca_file, "[2, 2]"], done.stderr
 
 
 @pytest.mark.parametrize(
@@ -240,6 +370,42 @@ def test_lines_of_keys_and_items() -> None:
 def test_front_matter(text: str, found: tuple[str, int] | None) -> None:
     """W-148: between the first two lines of ---; an unfinished one is not taken for a missing one."""
     assert front_matter(text) == found
+
+
+# Mistakes in what the environment gave ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("ca_file: $SECRET/x.pem", "there is no such file"),
+        ("ca_file: $EMPTY", "is no path"),
+        (
+            "nameservers: [$SECRET]",
+            "is no IP address, such as 192.0.2.53; a name or a port has no place here",
+        ),
+        ("request_rules: [{host: a.example, paths: [$SECRET]}]", "can never match: a path starts with /, "),
+        ("private_ranges: [{cidr: $WIDE, hosts: [a.example]}]", "covers loopback without spelling it out; "),
+    ],
+)
+def test_what_the_environment_gave_is_explained(setting: str, problem: str, tmp_path: Path) -> None:
+    """D-19: what is wrong is said as for a text in the file; what the variable holds is not."""
+    path = _write(tmp_path, f"system_tools: {{web_request: {{{setting}}}}}")
+    environment = {"SECRET": "do-not-tell", "EMPTY": "", "WIDE": "64.0.0.0/2"}
+    with pytest.raises(ConfigError) as caught:
+        load_global_config(path, environment=environment)
+    [mistake] = caught.value.mistakes
+    assert mistake.problem.startswith(problem)
+    assert mistake.problem.endswith(", after environment substitution")
+    assert not any(value in str(mistake) for value in environment.values() if value)
+
+
+def test_a_ca_file_that_is_not_there(tmp_path: Path) -> None:
+    """The sentence is the same as without a variable; one that is not set is named."""
+    path = _write(tmp_path, "system_tools: {web_request: {ca_file: $UNSET_NAME/x.pem}}")
+    assert [mistake.problem for mistake in _mistakes(path)] == ["there is no such file (not set: UNSET_NAME)"]
+    path = _write(tmp_path, "system_tools: {web_request: {ca_file: x.pem}}")
+    assert [mistake.problem for mistake in _mistakes(path)] == ["there is no such file"]
 
 
 # Keys of the host, and where things are looked for --------------------------------------------------------

@@ -16,11 +16,10 @@ import trio
 
 from tidegate import EngineClosed
 from tidegate.portal import Portal, in_caller, shared_portal
-from tidegate_tools.dispatch import AuditEvent, dispatch
+from tidegate_tools.dispatch import AuditEvent, dispatch_result
 from tidegate_tools.registry import (
     Kernel,
     ToolContext,
-    ToolErrorInfo,
     ToolFailed,
     ToolInvalidArgs,
     ToolRegistry,
@@ -77,19 +76,40 @@ def call_sync(spec: ToolSpec, args: object, caller: Caller | None = None) -> Too
         return _broken_off(spec)
 
 
+def refusing(spec: ToolSpec, error: ToolInvalidArgs) -> ToolSpec:
+    """The tool as it answers to what cannot be read as arguments: to be called, so that the call is told of.
+
+    Args:
+        spec: the tool.
+        error: what is wrong. It comes before any question for a grant, as arguments that are no object do.
+    """
+
+    async def refuse(_: Mapping[str, Any], __: ToolContext) -> ToolResult:
+        raise error
+
+    return replace(spec, call=refuse, requires_capability=False)
+
+
 def parameters_of(spec: ToolSpec) -> dict[str, Any]:
     """The schema of the arguments, a copy: some frameworks change what they are given."""
     return deepcopy(dict(spec.parameters))
 
 
-def read_json(text: str) -> Any:
-    """The arguments as models write them: a JSON text, empty for none.
+def read_json(arguments: object) -> Any:
+    """The arguments as models write them, or as whoever stands between has read them.
+
+    Args:
+        arguments: a JSON text, empty for none; a mapping is taken as it is, None for none.
 
     Raises:
-        ToolInvalidArgs: it is no JSON.
+        ToolInvalidArgs: the text is no JSON, or it is something else.
     """
+    if arguments is None or isinstance(arguments, Mapping):
+        return arguments or {}
+    if not isinstance(arguments, str):
+        raise ToolInvalidArgs(f"The arguments must be one JSON object, not {type(arguments).__name__}.")
     try:
-        return json.loads(text) if text.strip() else {}
+        return json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
         raise ToolInvalidArgs("The arguments must be one JSON object; what came is no JSON.") from None
 
@@ -124,29 +144,18 @@ def _broken_off(spec: ToolSpec) -> ToolResult:
 
 
 async def _answer(spec: ToolSpec, args: object, caller: Caller) -> ToolResult:
-    """By `dispatch`, for its checks, its audit event and its words for what nobody foresaw.
-
-    Its envelope leaves out the reason and how to allow, so the result itself is kept on its way.
-    """
-    results: list[ToolResult] = []
+    """By `dispatch`, for its checks, its audit event and its words for what nobody foresaw."""
     context = caller.context
-
-    async def kept(args: Mapping[str, Any], _: ToolContext) -> ToolResult:
-        results.append(await spec.call(args, context))
-        return results[0]
-
     registry = ToolRegistry()
-    registry.register(replace(spec, call=kept))
-    response = await dispatch(
+    # The tool knows which of its questions are for the caller's thread; what is below is for `dispatch`.
+    registry.register(replace(spec, call=lambda args, _: spec.call(args, context)))
+    return await dispatch_result(
         {"tool": spec.name, "args": args, "tool_call_id": context.tool_call_id},
         registry,
         pid=context.pid,
         kernel=None if context.kernel is None else _KernelOfCaller(context.kernel),
         audit=_audit_of_caller(caller.audit),
     )
-    if response["ok"] or (results and isinstance(results[0], ToolResult)):
-        return results[0]
-    return ToolResult.failure(ToolErrorInfo(response["error"], response["message"]))
 
 
 def _audit_of_caller(audit: Callable[[AuditEvent], object] | None) -> Callable[[AuditEvent], object] | None:

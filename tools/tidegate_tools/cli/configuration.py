@@ -1,7 +1,6 @@
 """Configurations of `web_request` for commands: loaded, or refused in the words of the command."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_tools.cli.exits import CommandError, UsageError
@@ -59,8 +58,6 @@ def load(path: str) -> "Project":
     from tidegate_tools.web_request.mistakes import ConfigError
     from tidegate_tools.web_request.project import load_project
 
-    if not Path(path).exists():
-        raise UsageError(f"{path!r} is neither a folder nor a file")
     try:
         return load_project(path)
     except ConfigError as error:

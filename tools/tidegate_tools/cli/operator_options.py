@@ -1,6 +1,7 @@
 """The operator's options, the same for every command that reaches out; everything stays above the floor."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
@@ -53,12 +54,14 @@ class PolicyFile:
     Attributes:
         policy: the keys hosts, report_only, require_https, ports, private_ranges and request_rules.
         ca_file: PEM certificates to trust as well; relative to the file's own directory.
+        ca_place: where the file says so, for a message.
         nameservers: asked instead of the system's resolver.
         resolve: addresses by host name.
     """
 
     policy: Mapping[str, Any] = field(default_factory=dict)
     ca_file: Path | None = None
+    ca_place: str = ""
     nameservers: tuple[str, ...] = ()
     resolve: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -105,18 +108,21 @@ class OperatorOptions:
 
     def _resolver(self, file: PolicyFile) -> Resolver:
         nameservers = tuple(self.nameservers) or file.nameservers
-        table = {**file.resolve, **_table(self.resolve)}
-        try:
+        table = _table(self.resolve)
+        with _named("--nameserver" if self.nameservers else f"{self.policy_file}: nameservers"):
             resolver: Resolver = DnsResolver(nameservers) if nameservers else SystemResolver()
+        with _named(f"{self.policy_file}: resolve"):
+            resolver = StaticResolver(file.resolve, fallback=resolver) if file.resolve else resolver
+        with _named("--resolve"):
             return StaticResolver(table, fallback=resolver) if table else resolver
-        except ValueError as error:
-            raise UsageError(str(error)) from None
 
     def _tls(self, file: PolicyFile) -> SSLContext:
+        ca_file, place = (file.ca_file, file.ca_place) if self.ca_file is None else (self.ca_file, "--ca")
         try:
-            return client_context(ca_file=file.ca_file if self.ca_file is None else self.ca_file)
+            return client_context(ca_file=ca_file)
         except ValueError as error:
-            raise UsageError(str(error)) from None
+            # A machine without trust anchors is no mistake of the file or the option.
+            raise UsageError(f"{place}: {error}" if ca_file is not None else str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,15 @@ class Operator:
     policy: Policy
     resolver: Resolver
     tls: SSLContext
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Tell which option, or which key of which file, a value is wrong of."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{place}: {error}") from None
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

@@ -1,11 +1,13 @@
 """`--policy FILE`: an operator's choices in YAML; a mistake is told with its line and the nearest key."""
 
+import contextlib
 import difflib
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tidegate import Policy, PrivateRange, RequestRule
+from tidegate import DnsResolver, Policy, PrivateRange, RequestRule, StaticResolver
 from tidegate_tools.cli.exits import UsageError
 from tidegate_tools.cli.operator_options import PolicyFile
 from tidegate_tools.web_request.document import Document, parse_yaml, read_text
@@ -15,22 +17,38 @@ from tidegate_tools.web_request.mistakes import KeyPath, Mistake
 def load_policy_file(path: Path) -> PolicyFile:
     """Read a policy file.
 
+    Args:
+        path: the file; a pipe as well, as a shell makes of `<(...)`.
+
     Raises:
-        UsageError: it cannot be read, or something in it is wrong; the message lists every mistake.
+        UsageError: it cannot be read or says nothing, or something in it is wrong; the message lists every
+            mistake.
     """
-    text = read_text(path, str(path))
-    document = parse_yaml(text, str(path)) if isinstance(text, str) else Document(str(path), mistakes=(text,))
+    document = _document(path)
     reader = _Reader(document)
     values = reader.read()
     if reader.mistakes:
         raise UsageError("; ".join(str(mistake).rstrip(".") for mistake in reader.mistakes))
-    ca_file = values.pop("ca_file", None)
     return PolicyFile(
-        ca_file=path.parent / ca_file if ca_file is not None else None,
+        ca_file=values.pop("ca_file", None),
+        ca_place=f"{path}:{document.line(('ca_file',))}: ca_file",
         nameservers=values.pop("nameservers", ()),
         resolve=values.pop("resolve", {}),
         policy=values,
     )
+
+
+def _document(path: Path) -> Document:
+    name = str(path)
+    text = read_text(path, name, pipe=True)
+    if isinstance(text, Mistake):
+        return Document(name, mistakes=(text,))
+    document = parse_yaml(text, name)
+    if document.says_nothing:  # what a deployment cut off: every public host would pass
+        return Document(
+            name, mistakes=(Mistake(problem="says nothing", file=name, allowed="{} for no rules"),)
+        )
+    return document
 
 
 class _Reader:
@@ -76,6 +94,14 @@ class _Reader:
             raise ValueError("must be a text")
         return value
 
+    def file(self, value: object, path: KeyPath) -> Path:
+        file = Path(self._document.file).parent / self.text(value, path)
+        # What is not there is told when it is needed: an option may stand in for it.
+        with contextlib.suppress(OSError):
+            if not stat.S_ISREG(file.stat().st_mode):  # reading could wait for ever
+                raise ValueError("is no regular file")
+        return file
+
     def texts(self, value: object, path: KeyPath) -> tuple[str, ...]:
         return tuple(self.text(item, path) for item in self._list(value, "must be a list of texts"))
 
@@ -96,6 +122,11 @@ class _Reader:
         if not isinstance(value, bool):
             raise ValueError("must be true or false")
         return value
+
+    def nameservers(self, value: object, path: KeyPath) -> tuple[str, ...]:
+        nameservers = self.texts(value, path)
+        DnsResolver(nameservers)
+        return nameservers
 
     def ports(self, value: object, path: KeyPath) -> tuple[int, ...]:
         ports = tuple(self._list(value, "must be a list of port numbers"))
@@ -136,7 +167,12 @@ class _Reader:
     def table(self, value: object, path: KeyPath) -> dict[str, tuple[str, ...]]:
         if not isinstance(value, dict):
             raise ValueError("must be a mapping of host names to addresses")
-        return {host: self.text_or_texts(addresses, (*path, host)) for host, addresses in value.items()}
+        return self._mapping(value, dict.fromkeys(value, _Reader._addresses), path)
+
+    def _addresses(self, value: object, path: KeyPath) -> tuple[str, ...]:
+        addresses = self.text_or_texts(value, path)
+        StaticResolver({str(path[-1]): addresses})
+        return addresses
 
 
 _Read = Callable[[_Reader, object, KeyPath], Any]
@@ -156,7 +192,7 @@ _KEYS: Final[Mapping[str, _Read]] = {
     "ports": _Reader.ports,
     "private_ranges": _Reader.private_ranges,
     "request_rules": _Reader.request_rules,
-    "ca_file": _Reader.text,
-    "nameservers": _Reader.texts,
+    "ca_file": _Reader.file,
+    "nameservers": _Reader.nameservers,
     "resolve": _Reader.table,
 }

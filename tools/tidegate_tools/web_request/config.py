@@ -27,6 +27,7 @@ from tidegate._policy.fields import check_fields
 from tidegate._policy.host import HostList
 from tidegate._policy.url import parse_url
 from tidegate.errors import FetchError, InvalidField
+from tidegate_tools.web_request.mistakes import UnquotingError
 from tidegate_tools.web_request.references import STRICT, FileContext, FilePath, SecretReference
 
 DEFAULT_TIMEOUT: Final = 30.0
@@ -100,7 +101,7 @@ def _check_loopback(network: IPv4Network | IPv6Network) -> None:
     """Loopback is admitted only by a rule that spells it out (D-12), so a wider one is a mistake."""
     for loopback in (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")):
         if network.version == loopback.version and network.supernet_of(loopback) and network != loopback:  # type: ignore[arg-type]  # the versions are equal
-            raise ValueError(
+            raise UnquotingError(
                 f"covers loopback without spelling it out; a rule for loopback lies within {loopback}"
             )
 
@@ -140,7 +141,7 @@ def _check_path(pattern: str) -> str:
     except FetchError:
         parsed = ""
     if parsed != pattern or "*" in pattern.removesuffix("/*"):
-        raise ValueError(
+        raise UnquotingError(
             "can never match: a path starts with /, holds no query and no dot segments, is percent-encoded "
             "where a URL is, and may end in /* for all below it"
         )
@@ -174,14 +175,16 @@ class RequestRule(BaseModel):
 
     def as_policy(self) -> policy.RequestRule:
         """The rule as the engine takes it."""
-        return policy.RequestRule(self.host, methods=self.methods or (), paths=self.paths or ())
+        return policy.RequestRule(self.host, methods=self.methods, paths=self.paths)
 
 
 def _address(text: str) -> str:
     try:
         return str(ip_address(text))
     except ValueError:
-        raise ValueError("is no IP address, such as 192.0.2.53; a name or a port has no place here") from None
+        raise UnquotingError(
+            "is no IP address, such as 192.0.2.53; a name or a port has no place here"
+        ) from None
 
 
 Addresses: TypeAlias = Annotated[tuple[Annotated[str, AfterValidator(_address)], ...], _AnySequence]
@@ -231,6 +234,15 @@ class WebRequestAgentOverride(_Overridable):
         return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
 
 
+def _check_file(path: Path) -> None:
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # such as a folder that may not be entered
+        raise UnquotingError(f"cannot be read: {error.strerror or type(error).__name__}") from None
+    if not is_file:
+        raise UnquotingError("there is no such file")
+
+
 class WebRequestConfig(_Overridable):
     """The operator's configuration of `web_request`; every field may be left out (W-73).
 
@@ -261,8 +273,8 @@ class WebRequestConfig(_Overridable):
     @classmethod
     def _check_ca_file(cls, path: str | None, info: ValidationInfo) -> str | None:
         # Only for files: a value built in code may be for another machine.
-        if path is not None and isinstance(info.context, FileContext) and not Path(path).is_file():
-            raise ValueError("there is no such file")
+        if path is not None and isinstance(info.context, FileContext):
+            _check_file(Path(path))
         return path
 
 

@@ -6,6 +6,7 @@ values, and because aliases and nesting need bounds.
 """
 
 import functools
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from tidegate_tools.web_request.mistakes import KeyPath, Mistake, dotted
+from tidegate_tools.web_request.mistakes import KeyPath, Mistake, dotted, unreadable
 
 MAX_BYTES: Final = 1_000_000
 """No configuration that a person writes is longer; a larger file is a mistake, not a configuration."""
@@ -37,12 +38,15 @@ class Document:
         data: plain dicts, lists, texts, numbers; an empty text is an empty dict.
         lines: the line of every key and list item, from 1.
         mistakes: what is wrong with the YAML itself; `data` holds what could be read.
+        says_nothing: true if there is no value at all, only comments, a lone `---` or not even that; an
+            explicit `{}` is a value.
     """
 
     file: str
     data: Any = field(default_factory=dict)
     lines: dict[KeyPath, int] = field(default_factory=dict)
     mistakes: tuple[Mistake, ...] = ()
+    says_nothing: bool = False
 
     def line(self, path: KeyPath) -> int | None:
         """The line of the value at `path`, or of the nearest one around it."""
@@ -74,19 +78,24 @@ class Document:
         )
 
 
-def read_text(path: Path, shown: str) -> str | Mistake:
+def read_text(path: Path, shown: str, *, pipe: bool = False) -> str | Mistake:
     """The text of a configuration file (UTF-8, a byte order mark is dropped), or why there is none.
 
     Args:
         path: the file.
         shown: how messages name it.
+        pipe: whether it may be a pipe or a device, which somebody named and waits for; what is found in a
+            folder may not, since reading could wait for ever. Never more than `MAX_BYTES` are taken.
     """
     try:
-        content = path.read_bytes()
+        if not (pipe or stat.S_ISREG(path.stat().st_mode)):
+            return Mistake(problem="is no regular file", file=shown)
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        return Mistake(problem=f"cannot be read: {error.strerror or type(error).__name__}", file=shown)
+        return unreadable(shown, error)
     if len(content) > MAX_BYTES:
-        return Mistake(problem=f"has {len(content)} bytes", file=shown, allowed=f"at most {MAX_BYTES}")
+        return Mistake(problem=f"has more than {MAX_BYTES} bytes", file=shown)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -144,11 +153,11 @@ def parse_yaml(
             file, mistakes=(Mistake(problem="has a %YAML directive", file=file, allowed="YAML 1.2"),)
         )
     if root is None:
-        return Document(file)
+        return Document(file, says_nothing=True)
     reader = _Reader(file, first_line, skip, yaml.constructor.construct_object)
     data = reader.read(root, ())
     if data is None and not reader.mistakes:  # a lone --- or null
-        return Document(file)
+        return Document(file, says_nothing=True)
     if not isinstance(data, dict) and not reader.mistakes:
         reader.report("is no mapping of keys to values", (), root)
     return Document(file, data if isinstance(data, dict) else {}, reader.lines, tuple(reader.mistakes))

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from tidegate_tools.web_request.config import OPERATOR_FIELDS, WebRequestAgentOverride
 from tidegate_tools.web_request.document import Document
 from tidegate_tools.web_request.files import SYSTEM_TOOL_HOST_KEYS
-from tidegate_tools.web_request.mistakes import KeyPath, Mistake
+from tidegate_tools.web_request.mistakes import KeyPath, Mistake, UnquotingError
 from tidegate_tools.web_request.substitution import fields_of_profile, unset_names
 
 _RENAMED: Final = {"http_call": "web_request", "allow_http": "require_https"}
@@ -126,6 +126,8 @@ def _problem(detail: ErrorDetails, path: KeyPath, written: Any, value: Any) -> s
     if _differs(written, value):
         if detail["type"] in _PROBLEMS:
             return f"{problem}, but environment substitution gives a text that does not fit"
+        if isinstance(detail.get("ctx", {}).get("error"), UnquotingError):
+            return f"{problem}, after environment substitution"
         return "is not allowed there, after environment substitution"
     # Nothing is substituted where a secret reference belongs.
     unset = unset_names(value) if isinstance(value, str) and fields_of_profile(path) is None else []

@@ -48,6 +48,18 @@ class Mistake:
         return "; ".join((start.rstrip("."), *(f"{name}: {text}" for name, text in details if text)))
 
 
+def unreadable(file: str, error: OSError) -> Mistake:
+    """What is wrong with a file or folder that the system does not let us read."""
+    return Mistake(problem=f"cannot be read: {error.strerror or type(error).__name__}", file=file)
+
+
+class UnquotingError(ValueError):
+    """A rule's refusal in a sentence that quotes nothing of the value.
+
+    So it can be shown where the value came out of the environment, and may be what nobody should read.
+    """
+
+
 class ConfigError(Exception):
     """The configuration is refused as a whole; `mistakes` lists everything that is wrong with it.
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,12 @@ from tidegate_tools.web_request.loading import (
     load_global_config,
 )
 from tidegate_tools.web_request.merge import ResolvedAgent, agent_name, resolve_agent
-from tidegate_tools.web_request.mistakes import ConfigError, Mistake
+from tidegate_tools.web_request.mistakes import ConfigError, Mistake, unreadable
 
-_MISNAMED: Final = ("agents.config.yml", "agent.config.yaml", "agent.config.yml")
+_MISNAMED: Final = frozenset(
+    {"agents.config.yaml", "agents.config.yml", "agent.config.yaml", "agent.config.yml"}
+)
+"""In any letter case; only one of them is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +51,26 @@ def load_project(
 
     Args:
         path: the folder, which may lack an `agents.config.yaml`, or that file itself, by whatever name.
-            Agents are the `*.agent.md` files in the folder and in its `agents` folder.
+            Agents are the `*.agent.md` files in the folder and in its `agents` folder. What is there but
+            cannot be read, a link to nowhere too, is a mistake and never counts as missing: a project
+            without a configuration is open.
         environment: what `$NAME` and `%NAME%` are replaced from; None means this process's.
         host_keys: further keys that other parts of the host read, at the top of a file or in `system_tools`.
 
     Raises:
         ConfigError: the mistakes of all files together.
     """
+    if not os.fspath(path):  # as of an unset variable, and not the current folder
+        raise ConfigError([Mistake(problem="the path of the configuration is empty")])
     root, global_file = _places(Path(path))
-    files = sorted(_agent_files(root))
-    mistakes = [*_misnamed(root), *_same_names(files)]
+    mistakes: list[Mistake] = []
+    beside = _children(root, mistakes)
+    files = sorted(_agent_files(beside, mistakes))
+    mistakes += [*_misnamed(beside, global_file), *_same_names(files)]
     global_config = Loaded(GlobalConfig(), Document(str(global_file)))
     specs: list[Loaded[AgentSpec]] = []
     agents: dict[str, ResolvedAgent] = {}
-    if global_file != root / GLOBAL_FILE or global_file.exists():
+    if global_file == Path(path) or global_file in beside:
         with _listing(mistakes):
             global_config = load_global_config(global_file, environment=environment, host_keys=host_keys)
     for file in files:
@@ -89,28 +99,43 @@ def _listing(mistakes: list[Mistake]) -> Iterator[None]:
 
 def _places(path: Path) -> tuple[Path, Path]:
     """The project's folder and its global file. A path that is no folder is taken for the file."""
-    return (path, path / GLOBAL_FILE) if path.is_dir() else (path.parent, path)
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise ConfigError([unreadable(str(path), error)]) from None
+    if is_folder:
+        return path, path / GLOBAL_FILE
+    if _is_agent(path):
+        raise ConfigError([Mistake(problem="is a single agent; name the folder", file=str(path))])
+    return path.parent, path
 
 
-def _agent_files(root: Path) -> Iterator[Path]:
-    folders = [
-        root,
-        *(child for child in _children(root) if child.name.lower() == "agents" and child.is_dir()),
-    ]
-    for folder in folders:
-        yield from (file for file in _children(folder) if file.name.lower().endswith(AGENT_SUFFIX))
+def _is_agent(file: Path) -> bool:
+    return file.name.lower().endswith(AGENT_SUFFIX)
 
 
-def _children(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
+def _agent_files(beside: Iterable[Path], mistakes: list[Mistake]) -> Iterator[Path]:
+    yield from filter(_is_agent, beside)
+    for child in beside:
+        if child.name.lower() == "agents":
+            yield from filter(_is_agent, _children(child, mistakes))
 
 
-def _misnamed(root: Path) -> list[Mistake]:
+def _children(folder: Path, mistakes: list[Mistake]) -> list[Path]:
+    """What a folder holds, by name alone: a link to nowhere is there, too."""
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        mistakes.append(unreadable(str(folder), error))
+        return []
+
+
+def _misnamed(beside: Iterable[Path], global_file: Path) -> list[Mistake]:
     """A file that nobody reads would leave everything at its default, which here means on."""
     return [
-        Mistake(problem="is read by nobody under this name", file=str(root / name), allowed=GLOBAL_FILE)
-        for name in _MISNAMED
-        if (root / name).exists()
+        Mistake(problem="is read by nobody under this name", file=str(file), allowed=GLOBAL_FILE)
+        for file in beside
+        if file.name.lower() in _MISNAMED and file.name != GLOBAL_FILE and file != global_file
     ]
 
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo
 
+from tidegate_tools.web_request.mistakes import UnquotingError
+
 STRICT: Final = ConfigDict(
     extra="forbid",
     strict=True,
@@ -30,7 +32,7 @@ class FileContext:
 
 def _from_folder(path: str, info: ValidationInfo) -> str:
     if not path.strip() or not path.isprintable():
-        raise ValueError("is no path")
+        raise UnquotingError("is no path")
     return str(info.context.folder / path) if isinstance(info.context, FileContext) else path
 
 
