@@ -122,6 +122,27 @@ async def test_streams_are_told_once(nursery: trio.Nursery) -> None:
     ]
 
 
+async def test_a_hop_to_another_host_waits_before_it_is_checked(nursery: trio.Nursery) -> None:
+    """And is not told to have passed checks that were never made."""
+    observer = RecordingObserver()
+    policy = tidegate.Policy(hosts=["a.example"])
+
+    async def away(peer: Peer) -> None:
+        await peer.receive_request()
+        await peer.respond(status="302 Found", fields=[("Location", "http://b.example/")])
+
+    async with engine_with(nursery, away, observer=observer, policy=policy) as (engine, _):
+        with pytest.raises(tidegate.HostDenied):
+            await engine.fetch(URL, limits=tidegate.Limits(max_redirects=1))
+    assert told(observer)[-6:] == [
+        *phases(["admit"], 1),
+        "started check 1",
+        "failed check 1",
+        "HopFailed",
+        "FetchFailed",
+    ]
+
+
 async def test_resends_count_redirects_and_repeats(nursery: trio.Nursery) -> None:
     """What OpenTelemetry calls `http.request.resend_count`."""
     asked = 0

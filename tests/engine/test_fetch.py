@@ -9,6 +9,7 @@ import trio.testing
 
 import tidegate
 from tests.support.engines import AnyHost, answers, engine_with
+from tidegate.telemetry import Counters
 from tidegate.testing.memory import Peer
 from tidegate.testing.observer import RecordingObserver
 
@@ -344,3 +345,22 @@ async def test_fields_of_a_coding_that_was_not_undone_stay(nursery: trio.Nursery
         response.codings,
         response.complete,
     ) == ("gzip", "99", (), True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("policy", {}, "policy must be a tidegate.Policy, not a dict"),
+        ("policy", {"hosts": ["a.example"]}, "policy must be"),
+        ("policy", [], "policy must be"),
+        ("resolver", {}, "resolver must have a method resolve, and a dict has none"),
+        ("connector", object(), "connector must have a method connect"),
+        ("observer", Counters(), "observer must have a method on_event, and a Counters has none"),
+        ("credentials", "Bearer x", "credentials must have a method fields_for"),
+    ],
+)
+async def test_an_option_that_is_something_else_is_refused(option: str, value: object, told: str) -> None:
+    """An empty dict is no policy that lets everything pass, and an audit log is not its own observer."""
+    with pytest.raises(TypeError, match=told):
+        async with tidegate.open_engine(**{option: value}):  # type: ignore[arg-type]
+            pass

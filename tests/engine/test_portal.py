@@ -833,6 +833,10 @@ def test_fetch_and_check(portal: Portal, server: LocalServer, run_loop: Run[None
     assert engine.fetch_sync(url, headers={"X-Mine": "1"}).content.startswith(b"GET /echo HTTP/1.1\n")
     assert engine.check_sync(url).allowed
     assert not engine.check_sync("http://127.0.0.1/").allowed
+    mistakes: list[Any] = [{"limits": "none"}, {"key": []}]
+    for wrong in mistakes:
+        with pytest.raises(tidegate.InvalidArgument):
+            engine.check_sync(url, **wrong)
 
     async def main() -> None:
         response = await engine.fetch(url, method="POST", content=b"content")
@@ -852,7 +856,7 @@ def test_authorize_is_asked_where_the_caller_lives(
 
     def authorize(host: str) -> bool:
         asked.append((host, threading.get_ident()))
-        return len(asked) < 3
+        return len(asked) < 5
 
     async def authorize_async(host: str) -> bool:
         await asyncio.sleep(0)
@@ -860,12 +864,16 @@ def test_authorize_is_asked_where_the_caller_lives(
 
     async def main() -> None:
         await engine.fetch(server.url("/echo"), authorize=authorize_async)
+        assert (await engine.check(server.url("/echo"), authorize=authorize_async)).allowed
         with pytest.raises(tidegate.HostDenied):
             await engine.fetch(server.url("/echo"), authorize=authorize_async)
+        verdict = await engine.check(server.url("/echo"), authorize=authorize_async)
+        assert verdict.reason is tidegate.Reason.NOT_GRANTED
 
     engine.fetch_sync(server.url("/echo"), authorize=authorize)
+    assert engine.check_sync(server.url("/echo"), authorize=authorize).allowed
     run_loop(main())
-    assert asked == [(HOST, threading.get_ident())] * 3
+    assert asked == [(HOST, threading.get_ident())] * 6
 
 
 def test_content_in_pieces_from_a_loop(portal: Portal, server: LocalServer, run_loop: Run[bytes]) -> None:
@@ -924,6 +932,23 @@ def test_a_cancelled_fetch_hangs_up(portal: Portal, server: LocalServer, run_loo
         await asyncio.to_thread(server.wait_until_hung_up)
 
     run_loop(main())
+
+
+def test_a_check_has_a_deadline(portal: Portal, run_loop: Run[None]) -> None:
+    class Hangs:
+        async def resolve(self, host: str) -> Any:
+            await trio.sleep_forever()
+
+    engine, limits = portal.engine(resolver=Hangs()), tidegate.Limits(timeout=0.05)
+
+    async def main() -> None:
+        with pytest.raises(tidegate.DeadlineExceeded):
+            await engine.check("http://a.example/", limits=limits, key="agent")
+
+    run_loop(main())
+    with pytest.raises(tidegate.DeadlineExceeded) as caught:
+        engine.check_sync("http://a.example/", limits=limits, key="agent")
+    assert caught.value.phase is tidegate.Phase.RESOLVE
 
 
 def test_one_portal_for_the_process(server: LocalServer) -> None:
@@ -992,3 +1017,88 @@ async def test_a_run_whose_first_asker_is_cancelled_gets_its_engine_all_the_same
         await engine.get()
     assert scope.cancelled_caught
     assert isinstance(await engine.get(), tidegate.Engine)
+
+
+# --- Engines that nobody holds any more -------------------------------------------------------------------
+
+
+async def tasks_living() -> int:
+    await trio.testing.wait_all_tasks_blocked()
+    return trio.lowlevel.current_statistics().tasks_living
+
+
+def test_engines_that_are_dropped_leave_nothing_behind(portal: Portal, own_server: LocalServer) -> None:
+    """Not a task, not an idle connection; whoever makes one a request must not fill a portal up."""
+    before = portal.run_sync(tasks_living)
+    for _ in range(5):
+        engine = portal.engine(**own_server.options)
+        assert engine.fetch_sync(own_server.url("/echo")).status == 200
+        del engine
+        gc.collect()
+    own_server.wait_until_unconnected()
+    assert portal.run_sync(tasks_living) == before
+
+
+def test_a_stream_holds_its_engine(portal: Portal, server: LocalServer) -> None:
+    with portal.engine(**server.options).stream(server.url("/bytes?size=300000")) as response:
+        gc.collect()
+        portal.run_sync(trio.testing.wait_all_tasks_blocked)
+        assert sum(map(len, response)) == 300_000
+
+
+async def test_an_engine_of_a_run_ends_with_its_owner() -> None:
+    owner = RunLocalEngine()
+    before = await tasks_living()
+    engine = await owner.get()
+    gc.collect()
+    assert await tasks_living() == before + 1
+    del owner
+    gc.collect()
+    assert await tasks_living() == before
+    with pytest.raises(tidegate.EngineClosed):
+        await engine.fetch("http://a.example/")
+
+
+def test_an_owner_that_is_dropped_after_its_run_says_nothing() -> None:
+    owner = RunLocalEngine()
+    runs = []
+
+    async def main(get: Callable[[], Awaitable[object]]) -> None:
+        runs.append(trio.lowlevel.current_trio_token())
+        await get()
+
+    trio.run(main, owner.get)
+    with pytest.MonkeyPatch.context() as patch:
+        unraisable: list[object] = []
+        patch.setattr(sys, "unraisablehook", unraisable.append)
+        del owner
+        gc.collect()
+    assert unraisable == []
+
+
+# --- Streams that outlive their engine --------------------------------------------------------------------
+
+
+def test_a_stream_that_outlives_its_portal_hangs_up(own_server: LocalServer) -> None:
+    """When the portal closes, not when the garbage collector comes by."""
+    portal = Portal()
+    stream = portal.engine(**own_server.options).stream(own_server.url("/bytes?size=9000000"))
+    with pytest.raises(tidegate.EngineClosed, match="the portal is closed"), stream as response:
+        next(iter(response))
+        portal.close()
+        own_server.wait_until_unconnected()
+        with pytest.raises(tidegate.EngineClosed, match="the portal is closed"):
+            next(iter(response))
+
+
+def test_a_stream_that_outlives_its_run_hangs_up(own_server: LocalServer) -> None:
+    streams = []
+
+    async def main(engine: RunLocalEngine) -> None:
+        streams.append((await engine.get()).stream(own_server.url("/bytes?size=9000000")))
+        await anext(await streams[0].__aenter__())
+
+    owner = RunLocalEngine(**own_server.options)
+    trio.run(main, owner)
+    own_server.wait_until_unconnected()
+    assert len(streams) == 1

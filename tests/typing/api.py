@@ -71,7 +71,7 @@ def seams() -> None:
     resolvers: list[tidegate.Resolver] = [
         Names(),
         tidegate.SystemResolver(),
-        tidegate.SystemResolver(max_threads=4, max_wait=1.0),
+        tidegate.SystemResolver(max_threads=4, max_wait=1.0, max_threads_per_key=2),
         tidegate.DnsResolver(["192.0.2.1", "[2001:db8::1]:53"], timeout=2.0),
         tidegate.StaticResolver({"a.example": ["93.184.216.34"]}),
         tidegate.StaticResolver({}, fallback=Names()),
@@ -244,6 +244,7 @@ async def streaming(engine: tidegate.Engine) -> None:
 
 async def checking(engine: tidegate.Engine) -> None:
     verdict = await engine.check("https://a.example/", method="HEAD", authorize=granted)
+    await engine.check("https://a.example/", limits=tidegate.Limits(timeout=5), key="agent")
     assert_type(verdict, tidegate.Verdict)
     assert_type(verdict.allowed, bool)
     assert_type(verdict.reason, tidegate.Reason | None)

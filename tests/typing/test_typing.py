@@ -32,6 +32,7 @@ import tidegate
 from tidegate import URL, Connector, Engine, Headers, PinnedTarget, Policy, PrivateRange, Response
 from tidegate import TCPConnector
 from tidegate._policy.pin import check_addresses
+from tidegate.portal import PortalEngine
 
 
 class Anywhere:
@@ -67,6 +68,7 @@ async def later(host: str) -> bool:
 
 async def statement(
     engine: Engine,
+    portal: PortalEngine,
     connector: Connector,
     policy: Policy,
     url: URL,
@@ -186,6 +188,21 @@ ROWS: Final = {
         "await engine.fetch('https://a.example/', limits=tidegate.Limits(timeout=5))",
         "await engine.fetch('https://a.example/', limits=5)",
         "arg-type",
+    ),
+    "limits of a check are no number": Row(
+        "await engine.check('https://a.example/', limits=tidegate.Limits(timeout=5))",
+        "await engine.check('https://a.example/', limits=5)",
+        "arg-type",
+    ),
+    "limits of a check in a portal are none either": Row(
+        "portal.check_sync('https://a.example/', limits=tidegate.Limits(timeout=5), authorize=at_once)",
+        "portal.check_sync('https://a.example/', limits=5)",
+        "arg-type",
+    ),
+    "a check sends no content": Row(
+        "await portal.check('https://a.example/', key=1)",
+        "await portal.check('https://a.example/', content=b'x')",
+        "call-arg",
     ),
     "limits have names": Row("tidegate.Limits(timeout=5.0)", "tidegate.Limits(5.0)", "call-arg"),
     "an engine is entered asynchronously": Row(

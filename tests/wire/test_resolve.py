@@ -1,15 +1,20 @@
 """Resolvers: the system's with its threads bounded, the operator's nameservers, and a table."""
 
+import gc
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 import tidegate
 from tidegate._wire import resolve
+from tidegate._wire.resolve import lookup_key
 from tidegate.testing.dns import open_dns_server
 
 
@@ -19,7 +24,7 @@ def no_hosts_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class StuckLookups:
-    """A `getaddrinfo` that hangs until told to go on."""
+    """A `getaddrinfo` that hangs until told to go on, but for one name."""
 
     def __init__(self) -> None:
         self.release = threading.Event()
@@ -27,6 +32,8 @@ class StuckLookups:
 
     def __call__(self, host: str, *_: Any, **__: Any) -> list[Any]:
         self.asked.append(host)
+        if host == "free.example.":
+            return [(2, 1, 6, "", ("93.184.216.34", 0))]
         self.release.wait(10)
         return [(2, 1, 6, "", ("93.184.216.34", 0)), (10, 1, 6, "", ("fe80::1%eth0", 0, 0, 1))]
 
@@ -57,6 +64,89 @@ async def test_threads_are_bounded_and_so_is_the_wait(stuck: StuckLookups) -> No
         while resolver.statistics().threads:
             await trio.sleep(0.01)
     assert [ip_address("93.184.216.34"), ip_address("fe80::1")] == await resolver.resolve("a.example")
+
+
+@contextmanager
+def looking_up_for(key: object) -> Iterator[None]:
+    """What the engine says around a lookup."""
+    token = lookup_key.set(key)
+    yield
+    lookup_key.reset(token)
+
+
+async def abandon(resolver: tidegate.SystemResolver, key: object, lookups: int) -> None:
+    """So many fetches of one key, which give up on names that hang."""
+
+    async def give_up(number: int) -> None:
+        with looking_up_for(key), trio.move_on_after(0.05):
+            await resolver.resolve(f"h{number}.stuck.example")
+
+    async with trio.open_nursery() as nursery:
+        for number in range(lookups):
+            nursery.start_soon(give_up, number)
+
+
+async def test_one_key_never_has_all_threads(stuck: StuckLookups) -> None:
+    """However many of its lookups hang: another one's is looked up at once, and its own fail as busy."""
+    resolver = tidegate.SystemResolver(max_threads=4, max_wait=0.05)
+    await abandon(resolver, "mallory", 9)
+    assert tidegate.ResolverStatistics(threads=2, max_threads=4, waiting=0) == resolver.statistics()
+    with looking_up_for("mallory"), pytest.raises(tidegate.ResolutionError) as caught:
+        await resolver.resolve("free.example")
+    assert "all 2 lookup threads that one key may have are taken" in str(caught.value)
+    with looking_up_for("alice"), trio.fail_after(5):
+        assert [ip_address("93.184.216.34")] == await resolver.resolve("free.example")
+    with trio.fail_after(5):
+        assert [ip_address("93.184.216.34")] == await resolver.resolve("free.example")
+
+
+async def test_what_a_key_had_comes_back(stuck: StuckLookups) -> None:
+    """When the system returns, though nobody waits for the answer any more; and nothing is kept of a key."""
+    resolver = tidegate.SystemResolver(max_threads=2, max_wait=0.05, max_threads_per_key=2)
+    await abandon(resolver, "mallory", 5)
+    assert resolver.statistics().threads == 2
+    with looking_up_for("alice"), pytest.raises(tidegate.ResolutionError, match="busy: all 2 lookup threads"):
+        await resolver.resolve("free.example")
+    stuck.release.set()
+    with trio.fail_after(5):
+        while resolver.statistics().threads:
+            await trio.sleep(0.01)
+    for key in ("alice", "mallory"):
+        with looking_up_for(key):
+            assert len(await resolver.resolve("a.example")) == 2
+    gc.collect()
+    assert len(resolver._shares) == 0
+
+
+async def test_lookups_that_wait_are_counted(stuck: StuckLookups) -> None:
+    """Those that wait behind their own key, too; cancelled there, they leave nothing behind."""
+    resolver = tidegate.SystemResolver(max_threads=3, max_wait=60)
+    async with trio.open_nursery() as nursery:
+        for key, lookups in (("mallory", 4), ("alice", 3)):
+            with looking_up_for(key):
+                for number in range(lookups):
+                    nursery.start_soon(resolver.resolve, f"h{number}.stuck.example")
+        await wait_all_tasks_blocked()
+        assert tidegate.ResolverStatistics(threads=3, max_threads=3, waiting=4) == resolver.statistics()
+        nursery.cancel_scope.cancel()
+    assert resolver.statistics().waiting == 0
+    stuck.release.set()
+    with trio.fail_after(5):
+        while resolver.statistics().threads:
+            await trio.sleep(0.01)
+
+
+async def test_as_many_as_there_are_threads_run_at_once(stuck: StuckLookups) -> None:
+    """Lookups without a key have no bound of their own."""
+    resolver = tidegate.SystemResolver(max_threads=3, max_wait=0.05)
+    await abandon(resolver, None, 5)
+    assert resolver.statistics().threads == 3
+
+
+@pytest.mark.parametrize("wrong", [{"max_threads": 0}, {"max_threads_per_key": 0}])
+def test_no_threads_at_all(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be at least 1"):
+        tidegate.SystemResolver(**wrong)
 
 
 async def test_names_are_asked_as_absolute_ones(stuck: StuckLookups) -> None:

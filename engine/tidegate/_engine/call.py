@@ -57,7 +57,8 @@ class Core:
     pool: Pool
     sessions: SessionCache = field(default_factory=SessionCache)
     closed: bool = False
-    scopes: set[trio.CancelScope] = field(default_factory=set)
+    # Those that are open, each with the scope it is in; None between the pieces of a stream.
+    calls: "dict[Call, trio.CancelScope | None]" = field(default_factory=dict)
     reaper: trio.CancelScope | None = None
 
     def keep(self, connection: Connection, keep_alive: float | None) -> None:
@@ -80,8 +81,11 @@ class Core:
     def close(self) -> None:
         """End every call with EngineClosed, and close what is idle. Never waits."""
         self.closed = True
-        for scope in self.scopes:
-            scope.cancel()
+        for call, scope in self.calls.items():
+            if scope is None:
+                call.hang_up()
+            else:
+                scope.cancel()
         self.pool.close()
         if self.reaper is not None:
             self.reaper.cancel()
@@ -104,12 +108,12 @@ class Bounded:
             # A scope would only see it at the next wait, and a peer with plenty of data never makes us wait.
             raise self._call.deadline_exceeded()
         self._scope.__enter__()
-        self._core.scopes.add(self._scope)
+        self._core.calls[self._call] = self._scope
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._core.scopes.discard(self._scope)
+        self._core.calls[self._call] = None
         swallowed = bool(self._scope.__exit__(kind, error, trace))
         if self._scope.cancelled_caught:
             # Not chained: that trio cancelled us is how it was done, not why.
@@ -181,8 +185,9 @@ class Call:
         await self._core.admission.acquire(self._key, request.url.host)
         self._admitted = request.url.host
         while True:
-            self.progress.start_hop(request)
-            if request.url.host != self._admitted:
+            stays = request.url.host == self._admitted
+            self.progress.start_hop(request, Phase.CHECK if stays else Phase.ADMIT)
+            if not stays:
                 await self._move_to(request.url.host)
             head = await self._answer(request)
             following = self._redirect(request, head)
@@ -202,7 +207,6 @@ class Call:
         """Use the slot for the host that a redirect leads to."""
         before, self._admitted = self._admitted, None
         assert before is not None
-        self.progress.enter(Phase.ADMIT)
         await self._core.admission.move(self._key, before, host)
         self._admitted = host
         self.progress.enter(Phase.CHECK)
@@ -257,7 +261,7 @@ class Call:
             self.progress.enter(Phase.RESOLVE)
         elif self._authorize is not None:
             self.progress.enter(Phase.CHECK)
-        addresses = await resolve_host(self._core.resolver, url)
+        addresses = await resolve_host(self._core.resolver, url, self._key)
         return check_addresses(self._core.policy, url, addresses)
 
     async def _connect(self, targets: Sequence[PinnedTarget]) -> Connection:
@@ -365,10 +369,16 @@ class Call:
 
     def close(self) -> None:
         """Give back what the fetch holds. Never waits; harmless when there is nothing."""
+        self._core.calls.pop(self, None)
         self._let_go()
         if self._admitted is not None:
             host, self._admitted = self._admitted, None
             self._core.admission.release(self._key, host)
+
+    def hang_up(self) -> None:
+        """Close the connection now; whoever reads on finds the engine closed. Never waits."""
+        if self._connection is not None:
+            self._connection.close()
 
     def _let_go(self) -> None:
         """Keep the connection for others if nothing was odd about it, else close it."""

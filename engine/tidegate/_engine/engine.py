@@ -102,23 +102,59 @@ class Engine:
         return ResponseStream(call, partial(_request, url, method, headers, content, limits))
 
     def _call(self, limits: Limits, authorize: Authorize | None, key: object) -> Call:
-        # Before there is a call, since its deadline and its turn come from these two.
-        if not isinstance(limits, Limits):
-            raise InvalidArgument(f"limits must be a tidegate.Limits, not {type(limits).__name__}")
-        try:
-            hash(key)
-        except TypeError:
-            raise InvalidArgument(f"key must be hashable, which a {type(key).__name__} is not") from None
+        _check_options(limits, key)
         return Call(self._core, limits, authorize, key)
 
-    async def check(self, url: str, *, method: str = "GET", authorize: Authorize | None = None) -> "Verdict":
+    async def check(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        limits: Limits = _DEFAULT_LIMITS,
+        authorize: Authorize | None = None,
+        key: object = None,
+    ) -> "Verdict":
         """Say what each check makes of a URL. Resolves the name if all before it pass; connects nowhere.
 
-        It is asked as a request without fields; one that asks for another method may be refused beside it.
-        """
-        from tidegate._engine.verdict import examine
+        It is asked as a request without fields; one that asks for another method or path may be refused
+        beside it. The observer hears nothing of it.
 
-        return await examine(self._core.policy, self._core.resolver, authorize, url, method)
+        Args:
+            url: an absolute http or https URL; a text that is none is a verdict, too.
+            method: as of `fetch`.
+            limits: of these, `timeout` alone: seconds for all checks, the wait for a slot included.
+            authorize: as of `fetch`.
+            key: whose check this is. While it asks somebody outside, it takes a slot as a fetch does.
+
+        Raises:
+            DeadlineExceeded: the time is up; `phase` says what was going on.
+            Overloaded: too many wait for a slot.
+            EngineClosed: the engine's block has ended, or ends meanwhile.
+            InvalidArgument: `limits` or `key` is of the wrong type.
+        """
+        from tidegate._engine.verdict import Examination
+
+        _check_options(limits, key)
+        examination = Examination(self._core, limits, authorize, key)
+        try:
+            with examination.bounded():
+                verdict = await examination.examine(url, method)
+        except BaseException as error:
+            examination.fail(error)
+            raise
+        finally:
+            examination.close()
+        return verdict
+
+
+def _check_options(limits: Limits, key: object) -> None:
+    """Before there is a call, since its deadline and its turn come from these two."""
+    if not isinstance(limits, Limits):
+        raise InvalidArgument(f"limits must be a tidegate.Limits, not {type(limits).__name__}")
+    try:
+        hash(key)
+    except TypeError:
+        raise InvalidArgument(f"key must be hashable, which a {type(key).__name__} is not") from None
 
 
 def _request(url: str, method: str, headers: HeadersInput, content: Content, limits: Limits) -> Request:
@@ -180,7 +216,14 @@ async def open_engine(
 
     Raises:
         ValueError: a bound is out of range, or the TLS context does not verify.
+        TypeError: something is not what it has to be.
     """
+    if policy is not None and not isinstance(policy, Policy):
+        raise TypeError(f"policy must be a tidegate.Policy, not a {type(policy).__name__}")
+    _can("resolver", resolver, "resolve")
+    _can("connector", connector, "connect")
+    _can("observer", observer, "on_event")
+    _can("credentials", credentials, "fields_for")
     core = Core(
         policy=policy or Policy(),
         resolver=resolver or SystemResolver(),
@@ -205,6 +248,12 @@ def _admission(slots: int, per_key: int | None, per_host: int | None) -> Admissi
         (slots + 1) // 2 if per_key is None else _at_least("max_concurrency_per_key", per_key, 1),
         slots if per_host is None else _at_least("max_concurrency_per_host", per_host, 1),
     )
+
+
+def _can(name: str, value: object, method: str) -> None:
+    # An audit log in the place of its observer, say, would be noticed only when nothing is in it.
+    if value is not None and not callable(getattr(value, method, None)):
+        raise TypeError(f"{name} must have a method {method}, and a {type(value).__name__} has none")
 
 
 def _at_least(name: str, value: int, floor: int) -> int:

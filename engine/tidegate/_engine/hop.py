@@ -8,7 +8,7 @@ from tidegate._engine.credentials import CredentialSource
 from tidegate._policy.fields import Fields, check_fields, without_fields
 from tidegate._policy.reasons import Reason
 from tidegate._policy.url import URL
-from tidegate._wire.resolve import Address, Resolver
+from tidegate._wire.resolve import Address, Resolver, lookup_key
 from tidegate.errors import ConnectError, FetchError, HostDenied, ResolutionError
 
 Authorize: TypeAlias = Callable[[str], Awaitable[bool]]
@@ -37,14 +37,20 @@ async def authorize_host(authorize: Authorize, url: URL) -> None:
         raise HostDenied(f"{url.host} is not granted", reason=Reason.NOT_GRANTED)
 
 
-async def resolve_host(resolver: Resolver, url: URL) -> Sequence[Address]:
+async def resolve_host(resolver: Resolver, url: URL, key: object = None) -> Sequence[Address]:
     """The addresses of the host; a literal is its own.
+
+    Args:
+        resolver: the engine's.
+        url: of the hop.
+        key: whose fetch it is, which a resolver may go by to be fair.
 
     Raises:
         ResolutionError: there are none, or the resolver broke.
     """
     if url.address is not None:
         return (url.address,)
+    whose = lookup_key.set(key)
     try:
         addresses = tuple(await resolver.resolve(url.host))
     except FetchError:
@@ -53,6 +59,8 @@ async def resolve_host(resolver: Resolver, url: URL) -> Sequence[Address]:
         raise ResolutionError(
             f"{url.host} could not be resolved: the resolver failed ({type(error).__name__})"
         ) from error
+    finally:
+        lookup_key.reset(whose)
     if not all(isinstance(address, IPv4Address | IPv6Address) for address in addresses):
         raise ResolutionError(f"{url.host} could not be resolved: the resolver gave what is no address")
     return addresses

@@ -65,9 +65,9 @@ class ObservedProgress(Progress):
         if FetchStarted in self._kinds:
             self._tell(FetchStarted(fetch=self._number, time=self._started, key=key))
 
-    def start_hop(self, request: Request) -> None:
+    def start_hop(self, request: Request, phase: Phase = Phase.CHECK) -> None:
         """See `Progress`."""
-        super().start_hop(request)
+        super().start_hop(request, phase)
         if HopStarted in self._kinds:
             now = self._starts[-1]
             self._tell(
@@ -180,11 +180,11 @@ class PhaseProgress(ObservedProgress):
         super().enter(phase)
         self._tell_started()
 
-    def start_hop(self, request: Request) -> None:
+    def start_hop(self, request: Request, phase: Phase = Phase.CHECK) -> None:
         """See `Progress`."""
         if not self.hops:  # after a redirect, `finish_hop` has told already
             self._tell_finished()
-        super().start_hop(request)
+        super().start_hop(request, phase)
         self._tell_started()
 
     def finish_hop(self, hop: Hop, wire_bytes: int) -> None:

@@ -59,14 +59,14 @@ class Progress:
         self._phases.append(phase)
         self._starts.append(trio.current_time())
 
-    def start_hop(self, request: Request) -> None:
-        """The next request is about to be checked."""
+    def start_hop(self, request: Request, phase: Phase = Phase.CHECK) -> None:
+        """The next request is about to be checked, or to wait for a slot before that."""
         self.hop = len(self.hops)
         self.url = request.url
         if self.hops:  # the first one waited for its slot before
             self._phases.clear()
             self._starts.clear()
-        self._phases.append(Phase.CHECK)
+        self._phases.append(phase)
         self._starts.append(trio.current_time())
 
     def report(self, refusal: Denied) -> None:

@@ -1,16 +1,19 @@
 """`check`: what each check says of a URL, in order, without sending a request."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tidegate._engine.call import Call, Core
 from tidegate._engine.hop import Authorize, authorize_host, resolve_host
+from tidegate._engine.progress import Progress
+from tidegate._policy.limits import Limits
 from tidegate._policy.messages import Request, check_method
 from tidegate._policy.pin import check_addresses
 from tidegate._policy.policy import TARGET_RULES, Policy
-from tidegate._policy.reasons import Reason
+from tidegate._policy.reasons import Phase, Reason
 from tidegate._policy.url import URL, parse_url
-from tidegate._wire.resolve import Address, Resolver
-from tidegate.errors import FetchError
+from tidegate._wire.resolve import Address
+from tidegate.errors import FetchError, Overloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,54 +74,84 @@ _CHECKS = (
 )
 
 
-async def examine(
-    policy: Policy, resolver: Resolver, authorize: Authorize | None, text: str, method: str
-) -> Verdict:
-    """Run the checks of a first hop up to, and without, connecting."""
-    passed: dict[str, str] = {}
-    reported: dict[str, Reason] = {}
-    refusal: FetchError | None = None
+class Examination(Call):
+    """A check under way: bounded like a fetch; but no observer hears of it, and it ends before connecting."""
+
+    def __init__(self, core: Core, limits: Limits, authorize: Authorize | None, key: object) -> None:
+        super().__init__(core, limits, authorize, key)
+        self.progress = Progress()
+
+    async def examine(self, text: str, method: str) -> Verdict:
+        """Run the checks of a first hop up to, and without, connecting.
+
+        Raises:
+            Overloaded: too many wait for a slot; that says nothing about the URL.
+        """
+        found = _Findings()
+        try:
+            request = Request(check_method(method), parse_url(text), (), b"")
+            self.progress.start_hop(request)
+            found.examine_target(self._core.policy, request)
+            await self._ask_outside(request.url, found)
+        except Overloaded:
+            raise
+        except FetchError as error:
+            found.refusal = error
+        return found.verdict()
+
+    async def _ask_outside(self, url: URL, found: "_Findings") -> None:
+        self.progress.enter(Phase.ADMIT)
+        await self._core.admission.acquire(self._key, url.host)
+        self._admitted = url.host
+        if self._authorize is not None:
+            self.progress.enter(Phase.AUTHORIZE)
+            await authorize_host(self._authorize, url)
+        found.passed["grant"] = "nobody has to be asked" if self._authorize is None else "the host is granted"
+        self.progress.enter(Phase.RESOLVE)
+        found.addresses = tuple(await resolve_host(self._core.resolver, url, self._key))
+        found.passed["resolution"] = _counted(found.addresses, url)
+        check_addresses(self._core.policy, url, found.addresses)
+        found.passed["addresses"] = "every address may be reached"
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What is known so far."""
+
     url: URL | None = None
+    passed: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, Reason] = field(default_factory=dict)
+    refusal: FetchError | None = None
     addresses: tuple[Address, ...] = ()
-    try:
-        checked = check_method(method)
-        url = parse_url(text)
-        request = Request(checked, url, (), b"")
-        passed["url"] = f"{url.without_query} is well formed"
+
+    def examine_target(self, policy: Policy, request: Request) -> None:
+        self.url = request.url
+        self.passed["url"] = f"{request.url.without_query} is well formed"
         for rule in TARGET_RULES:
             denied = rule.check(policy, request)
             if denied is not None and not rule.is_on_trial(policy):
                 raise denied
-            passed[rule.name] = rule.passing
+            self.passed[rule.name] = rule.passing
             if denied is not None:
-                passed[rule.name] = f"{denied.message}, which is only reported: report_only is on"
-                reported[rule.name] = denied.reason
-        if authorize is not None:
-            await authorize_host(authorize, url)
-        passed["grant"] = "nobody has to be asked" if authorize is None else "the host is granted"
-        addresses = tuple(await resolve_host(resolver, url))
-        passed["resolution"] = _counted(addresses, url)
-        check_addresses(policy, url, addresses)
-        passed["addresses"] = "every address may be reached"
-    except FetchError as error:
-        refusal = error
-    return Verdict(url, tuple(_results(passed, reported, refusal)), addresses)
+                self.passed[rule.name] = f"{denied.message}, which is only reported: report_only is on"
+                self.reported[rule.name] = denied.reason
+
+    def verdict(self) -> Verdict:
+        return Verdict(self.url, tuple(self._checks()), self.addresses)
+
+    def _checks(self) -> Iterator[Check]:
+        refusal = self.refusal
+        for name, setting in _CHECKS:
+            if name in self.passed:
+                yield Check(name, True, None, self.passed[name], setting, self.reported.get(name))
+            elif refusal is not None:
+                yield Check(name, False, refusal.reason, refusal.message, setting)
+                refusal = None
+            else:
+                yield Check(name, None, None, _UNASKED, setting)
 
 
 def _counted(addresses: tuple[Address, ...], url: URL) -> str:
     if url.address is not None:
         return "the host is an address"
     return "the name has one address" if len(addresses) == 1 else f"the name has {len(addresses)} addresses"
-
-
-def _results(
-    passed: dict[str, str], reported: dict[str, Reason], refusal: FetchError | None
-) -> Iterator[Check]:
-    for name, setting in _CHECKS:
-        if name in passed:
-            yield Check(name, True, None, passed[name], setting, reported.get(name))
-        elif refusal is not None:
-            yield Check(name, False, refusal.reason, refusal.message, setting)
-            refusal = None
-        else:
-            yield Check(name, None, None, _UNASKED, setting)

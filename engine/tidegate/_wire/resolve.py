@@ -2,10 +2,12 @@
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -35,6 +37,10 @@ class Resolver(Protocol):
         ...
 
 
+lookup_key: Final[ContextVar[object]] = ContextVar("tidegate_lookup_key", default=None)
+"""Whose lookup it is: the `key` of the fetch, None for nobody's. The engine sets it around `resolve`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ResolverStatistics:
     """How a `SystemResolver` is doing.
@@ -54,15 +60,33 @@ class SystemResolver:
     """The machine's own resolver, in threads of its own limiter.
 
     `/etc/hosts` counts, and its answers are checked like any other (F-103). A lookup that is given up keeps
-    its thread until the system returns, so threads are bounded, and so is the wait for one.
+    its thread until the system returns (with glibc's defaults that takes up to half a minute for a nameserver
+    that never answers), so threads are bounded, and so is the wait for one.
+
+    The fetches of one key never have all the threads, stuck ones included, so that an agent that asks for
+    names which hang leaves room for others. Several such agents together can take them all, and so can
+    fetches without a key, which have no bound of their own. A `DnsResolver` has no threads to run out of.
 
     Args:
         max_threads: lookups at once.
         max_wait: seconds to wait for a thread before a lookup fails as busy.
+        max_threads_per_key: lookups at once of one key; by default half of all, rounded up.
+
+    Raises:
+        ValueError: a number of threads is less than one.
     """
 
-    def __init__(self, *, max_threads: int = 20, max_wait: float = 5.0) -> None:
-        self._limiter = _BoundedLimiter(max_threads, max_wait)
+    def __init__(
+        self, *, max_threads: int = 20, max_wait: float = 5.0, max_threads_per_key: int | None = None
+    ) -> None:
+        per_key = (max_threads + 1) // 2 if max_threads_per_key is None else max_threads_per_key
+        if min(max_threads, per_key) < 1:
+            raise ValueError("max_threads and max_threads_per_key of a SystemResolver must be at least 1")
+        self._threads = trio.CapacityLimiter(max_threads)
+        self._per_key = per_key
+        self._max_wait = max_wait
+        # A share lives for as long as a lookup of its key holds it.
+        self._shares: WeakValueDictionary[object, trio.CapacityLimiter] = WeakValueDictionary()
 
     async def resolve(self, host: str) -> Sequence[Address]:
         """See `Resolver.resolve`."""
@@ -70,35 +94,61 @@ class SystemResolver:
             _look_up,
             host,
             abandon_on_cancel=True,
-            limiter=self._limiter,  # type: ignore[arg-type]  # the two methods that trio documents are there
+            limiter=_Turn(self._limiters(), self._max_wait),  # type: ignore[arg-type]  # has what trio asks for
         )
         return addresses
 
+    def _limiters(self) -> tuple[trio.CapacityLimiter, ...]:
+        """Of the key, if there is one, and of all: in this order, so that a key waits behind itself."""
+        key = lookup_key.get()
+        if key is None:
+            return (self._threads,)
+        return (self._shares.setdefault(key, trio.CapacityLimiter(self._per_key)), self._threads)
+
     def statistics(self) -> ResolverStatistics:
         """A snapshot of the threads in use."""
-        inner = self._limiter.inner.statistics()
-        return ResolverStatistics(inner.borrowed_tokens, int(inner.total_tokens), inner.tasks_waiting)
+        limiters = (self._threads, *self._shares.values())
+        return ResolverStatistics(
+            self._threads.borrowed_tokens,
+            int(self._threads.total_tokens),
+            sum(limiter.statistics().tasks_waiting for limiter in limiters),
+        )
 
 
-class _BoundedLimiter:
-    """A `trio.CapacityLimiter` that nobody waits for longer than `max_wait` seconds."""
+class _Turn:
+    """The limiter of one lookup: a token of each of several, for which nobody waits longer than `max_wait`.
 
-    def __init__(self, tokens: int, max_wait: float) -> None:
-        self.inner = trio.CapacityLimiter(tokens)
+    Trio gives it back when the thread is done, however long its caller has been gone.
+    """
+
+    def __init__(self, limiters: Sequence[trio.CapacityLimiter], max_wait: float) -> None:
+        self._limiters = limiters
         self._max_wait = max_wait
+        self._held: list[trio.CapacityLimiter] = []
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
-        with trio.move_on_after(self._max_wait) as scope:
-            await self.inner.acquire_on_behalf_of(borrower)
-        # A token that came in the very tick of the time-out is kept: the scope then caught nothing.
-        if scope.cancelled_caught:
-            raise ResolutionError(
-                f"the resolver is busy: all {int(self.inner.total_tokens)} lookup threads are taken "
-                f"and none was free within {self._max_wait:g} s"
-            )
+        try:
+            with trio.move_on_after(self._max_wait) as scope:
+                for limiter in self._limiters:
+                    await limiter.acquire_on_behalf_of(borrower)
+                    self._held.append(limiter)
+            # A token that came in the very tick of the time-out is kept: the scope then caught nothing.
+            if scope.cancelled_caught:
+                raise self._busy(self._limiters[len(self._held)])
+        except BaseException:
+            self.release_on_behalf_of(borrower)
+            raise
 
     def release_on_behalf_of(self, borrower: object) -> None:
-        self.inner.release_on_behalf_of(borrower)
+        while self._held:
+            self._held.pop().release_on_behalf_of(borrower)
+
+    def _busy(self, limiter: trio.CapacityLimiter) -> ResolutionError:
+        whose = "" if limiter is self._limiters[-1] else " that one key may have"
+        return ResolutionError(
+            f"the resolver is busy: all {int(limiter.total_tokens)} lookup threads{whose} are taken "
+            f"and none was free within {self._max_wait:g} s"
+        )
 
 
 def _look_up(host: str) -> list[Address]:

@@ -17,6 +17,7 @@ leaves nothing behind.
 """
 
 from tidegate.portal._callers import in_caller as in_caller
+from tidegate.portal._engine import CheckOptions as CheckOptions
 from tidegate.portal._engine import EngineOptions as EngineOptions
 from tidegate.portal._engine import FetchOptions as FetchOptions
 from tidegate.portal._engine import PortalEngine as PortalEngine

@@ -1,11 +1,12 @@
 """Engines without an `async with` block around them: one a trio run, and one behind a portal."""
 
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 import trio
 
@@ -55,14 +56,27 @@ class FetchOptions(TypedDict, total=False):
     key: object
 
 
+class CheckOptions(TypedDict, total=False):
+    """The options of `tidegate.Engine.check`, which says what they mean, for callers that do not run trio.
+
+    `authorize`, sync or async, is called in the caller's thread or loop.
+    """
+
+    method: str
+    limits: Limits
+    authorize: Callable[[str], bool | Awaitable[bool]] | None
+    key: object
+
+
 # --- One engine a trio run ----------------------------------------------------------------------------------
 
 
 class RunLocalEngine:
     """An engine for something that is made without an event loop and outlives trio runs: a tool, say.
 
-    Each trio run that asks for it gets an engine of its own, opened at that moment and closed as the run
-    ends, whether or not anybody thinks of it: engines cannot be shared between runs.
+    Each trio run that asks for it gets an engine of its own, opened at that moment: engines cannot be shared
+    between runs. It is closed as the run ends, or before that as soon as nobody holds this object any more,
+    whether or not anybody thinks of it. So whoever uses an engine of it holds on to it meanwhile.
 
     Args:
         policy: what may be reached; by default any public host.
@@ -71,7 +85,9 @@ class RunLocalEngine:
 
     def __init__(self, policy: Policy | None = None, **options: Unpack[EngineOptions]) -> None:
         self._open = partial(open_engine, policy, **options)
-        self._opening: trio.lowlevel.RunVar[_Opening | None] = trio.lowlevel.RunVar("tidegate engine", None)
+        # By run, which is known by its token. No `RunVar`, whose values stay until the run ends.
+        self._openings: _Openings = weakref.WeakKeyDictionary()
+        weakref.finalize(self, _close_all, self._openings).atexit = False
 
     async def get(self) -> Engine:
         """The engine of this trio run.
@@ -79,37 +95,50 @@ class RunLocalEngine:
         Raises:
             ValueError: an option is wrong, or there are no trust anchors; as from `tidegate.open_engine`.
         """
-        opening = self._opening.get()
+        run = trio.lowlevel.current_trio_token()
+        opening = self._openings.get(run)
         if opening is None or opening.error is not None:
-            opening = _Opening()
-            self._opening.set(opening)
+            opening = self._openings[run] = _Opening()
             # System tasks are cancelled when the main task of the run has ended, and awaited.
-            trio.lowlevel.spawn_system_task(self._hold_open, opening)
+            trio.lowlevel.spawn_system_task(opening.hold_open, self._open)
         await opening.over.wait()
         if opening.error is not None:
             raise opening.error
         return opening.engine
-
-    async def _hold_open(self, opening: "_Opening") -> None:
-        async with AsyncExitStack() as stack:
-            try:
-                opening.engine = await stack.enter_async_context(self._open())
-            # Whoever asked gets it. Out of a system task it would crash the run.
-            except Exception as error:
-                opening.error = error
-                return
-            finally:
-                opening.over.set()
-            await trio.sleep_forever()
 
 
 class _Opening:
     """An engine that is being opened, is open, or could not be opened."""
 
     def __init__(self) -> None:
+        self.scope = trio.CancelScope()
         self.over = trio.Event()
         self.engine: Engine
         self.error: Exception | None = None
+
+    async def hold_open(self, open_it: Callable[[], AbstractAsyncContextManager[Engine]]) -> None:
+        """A system task that knows nothing of whom it holds the engine open for."""
+        with self.scope:
+            async with AsyncExitStack() as stack:
+                try:
+                    self.engine = await stack.enter_async_context(open_it())
+                # Whoever asked gets it. Out of a system task it would crash the run.
+                except Exception as error:
+                    self.error = error
+                    return
+                finally:
+                    self.over.set()
+                await trio.sleep_forever()
+
+
+_Openings: TypeAlias = weakref.WeakKeyDictionary[trio.lowlevel.TrioToken, _Opening]
+
+
+def _close_all(openings: _Openings) -> None:
+    """From whatever thread, at whatever moment the garbage collector likes."""
+    for run, opening in openings.items():
+        with suppress(trio.RunFinishedError):
+            run.run_sync_soon(opening.scope.cancel)
 
 
 # --- An engine behind a portal ------------------------------------------------------------------------------
@@ -126,7 +155,8 @@ class _RunSync(Protocol):
 class PortalEngine:
     """An engine behind a portal, for plain threads and for asyncio. Made by `Portal.engine`.
 
-    Everything that `tidegate.Engine` says holds here; cancellation is as in `Portal.run` and `run_sync`.
+    It is closed with the portal, or as soon as nobody holds it, or a stream of it, any more. Everything that
+    `tidegate.Engine` says holds here; cancellation is as in `Portal.run` and `run_sync`.
     """
 
     def __init__(self, run: _Run, run_sync: _RunSync, engine: RunLocalEngine) -> None:
@@ -142,13 +172,13 @@ class PortalEngine:
         """Fetch a URL from a plain thread; see `tidegate.Engine.fetch`."""
         return self._run_sync(self._fetch, url, _for_trio(options))
 
-    async def check(self, url: str, *, method: str = "GET") -> Verdict:
+    async def check(self, url: str, **options: Unpack[CheckOptions]) -> Verdict:
         """Say what each check makes of a URL, from asyncio; see `tidegate.Engine.check`."""
-        return await self._run(self._check, url, method)
+        return await self._run(self._check, url, _for_trio(options))
 
-    def check_sync(self, url: str, *, method: str = "GET") -> Verdict:
+    def check_sync(self, url: str, **options: Unpack[CheckOptions]) -> Verdict:
         """Say what each check makes of a URL, from a plain thread; see `tidegate.Engine.check`."""
-        return self._run_sync(self._check, url, method)
+        return self._run_sync(self._check, url, _for_trio(options))
 
     def stream(self, url: str, **options: Unpack[FetchOptions]) -> "PortalStream":
         """Like `fetch`, for content that is read piece by piece.
@@ -162,21 +192,21 @@ class PortalEngine:
         engine = await self._engine.get()
         return await engine.fetch(url, **options)
 
-    async def _check(self, url: str, method: str) -> Verdict:
+    async def _check(self, url: str, options: dict[str, Any]) -> Verdict:
         engine = await self._engine.get()
-        return await engine.check(url, method=method)
+        return await engine.check(url, **options)
 
     async def _enter(self, url: str, options: dict[str, Any]) -> ResponseStream:
         engine = await self._engine.get()
         return await engine.stream(url, **options).__aenter__()
 
 
-def _for_trio(options: FetchOptions) -> dict[str, Any]:
+def _for_trio(options: FetchOptions | CheckOptions) -> dict[str, Any]:
     """The same options with what is the caller's called in the caller."""
     ready: dict[str, Any] = {**options}
-    if (authorize := options.get("authorize")) is not None:
+    if (authorize := ready.get("authorize")) is not None:
         ready["authorize"] = partial(in_caller, authorize)
-    content = options.get("content")
+    content = ready.get("content")
     if isinstance(content, AsyncIterable):
         ready["content"] = _PiecesOfCaller(content)
     return ready

@@ -104,7 +104,7 @@ class Portal:
         return call.result()
 
     def engine(self, policy: Policy | None = None, **options: Unpack[EngineOptions]) -> PortalEngine:
-        """An engine in this portal. It opens with its first fetch and closes with the portal.
+        """An engine in this portal. It opens with its first fetch; `PortalEngine` says when it closes.
 
         Args:
             policy: what may be reached; by default any public host.

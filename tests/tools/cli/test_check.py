@@ -88,7 +88,7 @@ def test_a_nameserver_that_never_answers(bare: Command):
         options = ("--nameserver", server, "--timeout", "0.2")
         ended = bare("check", "http://a.example/", *options, "--json")
     assert (ended.code, ended.json["error"]["reason"]) == (14, "timeout")
-    assert ended.err == "tidegate: DNS gave no answer within 0.2 s (timeout)\n"
+    assert ended.err == "tidegate: the deadline of 0.2 s passed (resolving the host) (timeout)\n"
 
 
 @pytest.mark.parametrize(
