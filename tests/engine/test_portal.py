@@ -18,7 +18,7 @@ import trio.testing
 
 import tidegate
 from tests.support.local_server import HOST, LocalServer, local_server
-from tidegate.portal import Portal, RunLocalEngine, in_caller, shared_portal
+from tidegate.portal import Portal, PortalEngine, RunLocalEngine, in_caller, shared_portal
 from tidegate.portal._callers import ThreadCaller
 from tidegate.portal._thread import Call, TrioThread
 
@@ -1102,3 +1102,45 @@ def test_a_stream_that_outlives_its_run_hangs_up(own_server: LocalServer) -> Non
     trio.run(main, owner)
     own_server.wait_until_unconnected()
     assert len(streams) == 1
+
+
+# --- Streams that nobody leaves -----------------------------------------------------------------------------
+
+
+def dropped(engine: PortalEngine, url: str) -> None:
+    next(iter(engine.stream(url).__enter__()))
+
+
+def left_to_a_thread_that_ended(engine: PortalEngine, url: str) -> None:
+    thread = threading.Thread(target=dropped, args=(engine, url))
+    thread.start()
+    thread.join()
+
+
+def left_to_a_loop_that_is_closed(engine: PortalEngine, url: str) -> None:
+    async def main() -> None:
+        async with engine.stream(url) as response:
+            await anext(response)
+            started.set_result(None)
+            await asyncio.sleep(3600)
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)  # which tells of the task that is thrown away
+    started = loop.create_future()
+    task = loop.create_task(main())
+    loop.run_until_complete(started)
+    loop.close()
+    del task
+
+
+@pytest.mark.parametrize("lose", [dropped, left_to_a_thread_that_ended, left_to_a_loop_that_is_closed])
+def test_a_lost_stream_gives_its_slot_back(
+    lose: Callable[[PortalEngine, str], None], own_server: LocalServer, portal: Portal
+) -> None:
+    """It would keep it for as long as the engine lives."""
+    engine = portal.engine(**own_server.options, max_concurrency=1)
+    lose(engine, own_server.url("/bytes?size=9000000"))
+    gc.collect()
+    own_server.wait_until_unconnected()
+    limits = tidegate.Limits(timeout=20)
+    assert engine.fetch_sync(own_server.url("/bytes?size=9"), limits=limits).status == 200

@@ -78,6 +78,11 @@ class ResponseStream:
             self._fail(error)
         return error
 
+    def abandon(self) -> None:
+        """End this fetch, whose block nobody will leave any more. Never waits; harmless when it is over."""
+        if not self._over:
+            self._fail(None)
+
     def _finish(self) -> None:
         self._over = True
         self._call.finish(self._received)

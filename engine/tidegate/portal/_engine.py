@@ -225,10 +225,16 @@ class _PiecesOfCaller:
         return await in_caller(anext, self._pieces)
 
 
+def _abandon(token: trio.lowlevel.TrioToken, stream: ResponseStream) -> None:
+    with suppress(trio.RunFinishedError):
+        token.run_sync_soon(stream.abandon)
+
+
 class PortalStream:
     """A response under way, for plain threads (`with`) and asyncio (`async with`).
 
-    Made by `PortalEngine.stream`. Its attributes are those of `tidegate.ResponseStream`.
+    Made by `PortalEngine.stream`. Its attributes are those of `tidegate.ResponseStream`. One that is thrown
+    away within its block, with the thread or the loop that had it, closes its connection all the same.
     """
 
     _stream: ResponseStream
@@ -241,6 +247,9 @@ class PortalStream:
     async def _open(self) -> None:
         # Noted over there: a caller that is interrupted as the call ends gets nothing back from it.
         self._stream = await self._enter()
+        # A thread may end, and a task be thrown away with its loop, without leaving the block.
+        self._finalizer = weakref.finalize(self, _abandon, trio.lowlevel.current_trio_token(), self._stream)
+        self._finalizer.atexit = False
 
     async def _next(self) -> bytes:
         return await anext(self._stream, b"")
@@ -267,7 +276,10 @@ class PortalStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._run(self._stream.__aexit__, kind, error, trace)
+        if kind is GeneratorExit:  # the task is thrown away, its loop perhaps closed: nothing can be awaited
+            self._finalizer()
+        else:
+            await self._run(self._stream.__aexit__, kind, error, trace)
 
     # From a plain thread ...
 
