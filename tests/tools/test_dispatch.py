@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from tests.tools.toys import Call, echo, registry_of, spec
-from tidegate_tools.dispatch import AUDIT_GRACE, AuditEvent, ask, call_tool, dispatch
+from tidegate_tools.dispatch import AUDIT_GRACE, AuditEvent, ask, call_tool, dispatch, dispatch_result
 from tidegate_tools.grants import Grants, GrantStore
 from tidegate_tools.registry import (
     Capabilities,
@@ -59,6 +59,18 @@ class Audit:
 async def run(call: Call, message: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     """Dispatch one call to a tool that does what `call` does."""
     return await dispatch(message or {"tool": "Echo"}, registry_of(spec(call=call)), pid=AGENT, **options)
+
+
+async def test_the_result_itself() -> None:
+    """For hosts with an envelope of their own: with the reason and the advice, and with the same event."""
+    denied = ToolNetDenied("No.", reason="private", how_to_allow="a rule")
+    audit = Audit()
+    registry = registry_of(spec(call=raising(denied)))
+    result = await dispatch_result({"tool": "Echo"}, registry, pid=AGENT, audit=audit)
+    assert result == ToolResult.failure(denied)
+    result = await dispatch_result({"tool": "Nothing"}, registry, pid=AGENT, audit=audit)
+    assert (result.error.slug, result.value) == ("tool_not_found", None)
+    assert [event.payload["error"] for event in audit.events] == ["net_denied", "tool_not_found"]
 
 
 # --- The envelope ----------------------------------------------------------------------------------

@@ -200,6 +200,23 @@ async def test_a_cancelled_call_leaves_its_spans_unset(
     assert {value[0]["tidegate.outcome"] for value in sdk.values("tidegate.tool.calls")} == {"cancelled"}
 
 
+async def test_a_cancelled_web_request_tells_what_it_was(
+    sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    """W-F1, W-F2: it is counted. None of the outcomes is its own, so it has none."""
+    tool = ToolTelemetry(**sdk.providers).observed(web_request_tool(nursery))
+    with trio.move_on_after(3):
+        await tool.call({"url": "http://a.example/hold?token=secret", "method": "PUT"}, ToolContext())
+    [span] = sdk.named("web_request")
+    assert described(span) == {
+        "method": "PUT", "host": "a.example", "path": "/hold", "duration_ms": 3000.0, "body_truncated": False,
+        "redirect_count": 0,
+    }  # fmt: skip
+    assert span.status.status_code is StatusCode.UNSET
+    assert sdk.values(REQUESTS) == [({}, 1)]
+    assert sdk.values(ERRORS) == []
+
+
 async def test_no_span_of_a_tool_where_the_host_makes_one(
     sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any
 ) -> None:
@@ -232,7 +249,7 @@ def test_parentage_survives_the_way_through_a_portal(sdk: Sdk) -> None:
 
 
 async def test_the_span_of_web_request(sdk: Sdk, nursery: trio.Nursery, autojump_clock: Any) -> None:
-    """W-160, W-F2: exactly these attributes; no query, field or content."""
+    """W-160, W-F1, W-F2: a span and a count a call; exactly these attributes, no query, field or content."""
     tool = ToolTelemetry(**sdk.providers).observed(web_request_tool(nursery, max_redirects=2))
     args = {"url": "http://a.example/start?token=secret", "headers": {"X-Key": "secret"}}
     assert (await tool.call(args, ToolContext())).ok
@@ -279,7 +296,7 @@ async def test_web_request_without_a_response(
     nursery: trio.Nursery,
     autojump_clock: Any,
 ) -> None:
-    """W-22, W-69, W-F3: fault domain, reason and outcome; of a blocked call no path and no address."""
+    """W-22, W-69, W-F1, W-F3: fault domain, reason and outcome; of a blocked call no path, no address."""
     tool = ToolTelemetry(**sdk.providers).observed(web_request_tool(nursery, timeout_seconds=5, **config))
     await tool.call(args, ToolContext())
     [span] = sdk.named("web_request")
@@ -294,7 +311,7 @@ async def test_web_request_without_a_response(
 
 
 GLOBAL = """
-import trio
+import time, trio
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -314,7 +331,9 @@ provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)
 metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))
-call()
+end = time.monotonic() + 5
+while not exporter.get_finished_spans() and time.monotonic() < end:  # noticed within a hundredth of a second
+    call()
 [span] = exporter.get_finished_spans()
 print(span.name, span.attributes["outcome"], span.attributes["reason"], span.status.status_code.name)
 duration = (span.end_time - span.start_time) / 1e6
@@ -335,6 +354,108 @@ def test_record_web_request_alone_reports_to_the_global_provider() -> None:
         "tidegate.web_request.errors tidegate.web_request.requests",
         "[1, 1]",
     ]
+
+
+LATE = """
+import sys, time, trio
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tidegate.telemetry import AuditLog
+from tidegate_tools.dispatch import dispatch
+from tidegate_tools.fetch import make_fetch_tool
+from tidegate_tools.registry import ToolRegistry
+from tidegate_tools.telemetry import ToolTelemetry
+
+telemetry = ToolTelemetry(audit=AuditLog.to_file(sys.argv[1]) if sys.argv[1:] else None)
+registry = ToolRegistry()
+registry.register(telemetry.observed(make_fetch_tool()))
+message = {"tool": "Fetch", "args": {"url": "https://10.0.0.1/"}}
+call = lambda: trio.run(lambda: dispatch(message, registry, pid=7, audit=telemetry.record))
+call()  # before there is a provider: nothing
+exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))
+end = time.monotonic() + 5
+while not exporter.get_finished_spans() and time.monotonic() < end:  # noticed within a hundredth of a second
+    call()
+[span] = exporter.get_finished_spans()
+print(span.name, span.attributes["error.type"])
+[resource] = reader.get_metrics_data().resource_metrics
+[scope] = resource.scope_metrics
+print(*sorted(metric.name for metric in scope.metrics))
+"""
+
+
+@pytest.mark.parametrize("audited", [True, False])
+def test_a_provider_may_be_set_late(audited: bool, tmp_path: Path) -> None:
+    """AMB-51: with a log of its own beside it, too."""
+    arguments = [str(tmp_path / "audit.jsonl")] if audited else []
+    command = [sys.executable, "-c", LATE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "execute_tool Fetch private",
+        "gen_ai.execute_tool.duration tidegate.tool.calls",
+    ]
+
+
+UNHEARD = """
+import sys, trio
+from tidegate_tools.dispatch import AuditEvent
+from tidegate_tools.registry import ToolContext, ToolResult, ToolSpec
+from tidegate_tools.telemetry import ToolTelemetry, record_web_request
+from tidegate_tools.web_request.records import CallRecord
+from tidegate.telemetry import Outcome
+
+async def answer(args, ctx):
+    return ToolResult.success({})
+
+spec = ToolSpec(name="web_request", description="A toy.", parameters={"type": "object"}, call=answer)
+telemetry = ToolTelemetry()
+observed = telemetry.observed(spec)
+record = CallRecord("crm", "GET", "a.example", "/", 200, 0.1, 1, False, 0, Outcome.SUCCESS, None)
+event = AuditEvent(7, "tool.call.dispatched", {"tool": "Toy", "tool_call_id": "", "ok": True, "error": None})
+
+def made(function, *args):
+    "Python functions that are called in it. At times it looks for a provider; so the least of several."
+    counts = []
+    for _ in range(20):
+        count = 0
+        def note(frame, kind, _):
+            nonlocal count
+            count += kind == "call"
+        sys.setprofile(note)
+        function(*args)
+        sys.setprofile(None)
+        counts.append(count)
+    return min(counts)
+
+def run(call):
+    coroutine = call({}, ToolContext(7))
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        pass
+
+print(made(run, observed.call) - made(run, spec.call))
+print(made(telemetry.record, event), made(record_web_request, record))
+"""
+
+
+def test_without_a_provider_and_a_log_nothing_is_made() -> None:
+    """W-11: what is left is to ask whether anybody listens, and to say whose fetches these are."""
+    done = subprocess.run([sys.executable, "-c", UNHEARD], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    around, recorded, counted = map(int, done.stdout.split())
+    assert around <= 8
+    assert recorded <= 6
+    assert counted <= 6
 
 
 WITHOUT = """

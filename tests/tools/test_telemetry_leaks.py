@@ -4,12 +4,14 @@ The path is the one place that is shown on purpose, by spans alone: decision W-F
 what the conventions ask for. Whoever has secrets in paths gives `OpenTelemetryObserver` a `redact`.
 """
 
+import base64
 import io
 import json
 import logging
 import pickle
 import ssl
 import traceback
+import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +26,7 @@ pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is in the dep
 import tidegate
 from tests.support.engines import AnyHost, engine_with
 from tests.support.telemetry import Sdk, open_sdk
+from tests.tools.web_request.agents import Certificates, Certified
 from tidegate.telemetry import (
     AuditLog,
     Counters,
@@ -44,6 +47,8 @@ from tidegate_tools.fetch import make_fetch_tool
 from tidegate_tools.registry import ToolRegistry
 from tidegate_tools.telemetry import ToolTelemetry, record_web_request
 from tidegate_tools.web_request.config import WebRequestConfig
+from tidegate_tools.web_request.records import CallRecord
+from tidegate_tools.web_request.redaction import MARK as REDACTED
 from tidegate_tools.web_request.tool import create_web_request_tools
 
 
@@ -170,10 +175,12 @@ class Told:
         self.counters = Counters()
         self.said: list[str] = []
 
-    def observer(self, log: AuditLog, resolver: RememberingResolver | None = None) -> Observers:
+    def observer(
+        self, log: AuditLog, resolver: RememberingResolver | None = None, *, query: bool = False
+    ) -> Observers:
         return Observers(
             log.observer(tidegate.Policy(), blocked_addresses=resolver),
-            self.sdk.observer(),
+            self.sdk.observer(query=True) if query else self.sdk.observer(),
             logging_observer(),
             self.counters.observer(),
             HopObserver(self.taken.append),
@@ -352,3 +359,165 @@ async def test_no_secret_is_told_of_a_tool(
     check(surfaces)
     lines = [json.loads(line) for line in surfaces["audit"].splitlines()]
     assert len([line for line in lines if line["event"] == "call"]) == 2 * len(CALLS) + 1
+
+
+# A configured secret that comes back ----------------------------------------------------------------------
+
+KEYS = {"plain": "S3cr3t-Key-0123456789", "odd": 'S3cr3t-Key/of?odd#parts<"%41+=.'}
+
+
+def _percent(text: str) -> str:
+    return "".join(f"%{octet:02X}" for octet in text.encode())
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "upper case": str.upper,
+    "lower case": str.lower,
+    "percent-encoded": lambda key: urllib.parse.quote(key, safe=""),
+    "percent-encoded, all of it": _percent,
+    "percent-encoded in lower case": lambda key: _percent(key).lower(),
+    "percent-encoded twice": lambda key: _percent(_percent(key)),
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 for URLs": lambda key: base64.urlsafe_b64encode(f"k:{key}".encode()).decode().rstrip("="),
+}
+
+LOCATIONS: dict[str, str] = {
+    "a path": "/echo/{}",
+    "a part of a path": "/echo/x{}y/end",
+    "the end of a path": "/echo/a-{}",
+    "a relative path": "echo/{}",
+    "a query": "/echo?key={}",
+    "a fragment": "/echo#{}",
+    "a host": "https://{}.b.example/",
+    "a host with a path": "https://x-{}.b.example/p",
+    "a host with a port": "https://{}.b.example:8443/p",
+    "a host without a scheme": "//{}.b.example",
+    "a host that ends in a dot": "https://{}./",
+    "all of a host": "https://{}",
+    "a host and a path": "https://{0}.b.example/{0}?{0}",
+    "a local host": "https://{}.local/",
+    "a host inside": "https://{}.inside.example/",
+    "a host that is not there": "https://{}.odd.example/",
+    "a host of which it does not know": "https://{}.stranger.example/",
+    "a host by http": "http://{}.b.example/",
+    "a host with a bad port": "https://{}.b.example:25/",
+    "a host that breaks HTTP": "https://{}.b.example/broken",
+    "a host that loops": "https://{}.b.example/loop/{}",
+    "userinfo": "https://{0}:{0}@b.example/",
+    "a port": "https://b.example:{}/",
+    "a scheme": "{}://b.example/",
+    "another scheme": "gopher://{}/{}",
+    "two that differ": "/echo/{}\r\nLocation: /other/{}",
+}
+
+
+async def reflect(peer: Peer) -> None:
+    """Redirects to where the query says, with the credential in it; /loop goes on for ever."""
+    while (request := await peer.receive_request()) is not None:
+        key = request.field("x-configured") or ""
+        path, _, asked = request.line.split(" ")[1].partition("?")
+        if path == "/reflect":
+            form, _, place = asked.partition("/")
+            said = FORMS[urllib.parse.unquote(form)](key)
+            location = LOCATIONS[urllib.parse.unquote(place)].format(said, said)
+            await peer.send(f"HTTP/1.1 302 X\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode())
+        elif path == "/broken":
+            await peer.send(b"HTTP/1.1 200 OK\r\nbad line\x01\r\n\r\n")
+            return
+        elif path.startswith("/loop"):
+            await peer.respond(status="302 X", fields=[("Location", path)])
+        else:
+            await peer.respond(b"content", fields=[("Content-Type", "text/plain")])
+
+
+class AnyName(AnyHost):
+    """Public addresses, but for names below `inside.example`, and below `odd.example`."""
+
+    async def resolve(self, host: str) -> Any:
+        if host.endswith("odd.example"):
+            raise tidegate.ResolutionError(f"{host} does not exist")
+        inside = AnyHost(INSIDE) if host.endswith("inside.example") else super()
+        return await inside.resolve(host)
+
+
+class Strangers(Certificates):
+    """A certificate for every name, but another's below `stranger.example`."""
+
+    def context(self, host: str) -> ssl.SSLContext:
+        return super().context("other.example" if host.endswith("stranger.example") else host)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_trial", [False, True], ids=["enforced", "on trial"])
+@pytest.mark.parametrize("kind", KEYS)
+async def test_no_configured_secret_is_told_of_a_redirect(
+    kind: str,
+    on_trial: bool,
+    nursery: trio.Nursery,
+    autojump_clock: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    authority: trustme.CA,
+) -> None:
+    """W-F3, W-150, W-160: a server that was sent it puts it where it likes, in whatever form.
+
+    Nothing of it is anywhere, not even its beginning where a URL ends before it does; nor in queries, which
+    OpenTelemetry shows here.
+    """
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    config: dict[str, Any] = {
+        "ca_file": str(tmp_path / "ca.pem"),
+        "max_redirects": 3,
+        "auth": [{"host": "a.example", "headers": {"X-Configured": {"env": "KEY"}}}],
+    }
+    if on_trial:
+        config |= {"allowed_hosts": ["a.example"], "report_only": True}
+    records: list[CallRecord] = []
+
+    def record(call: CallRecord) -> None:
+        records.append(call)
+        record_web_request(call)
+
+    with open_sdk() as sdk:
+        told = Told(sdk, tmp_path / "audit.jsonl")
+        with AuditLog.to_file(told.log_file) as log:
+            telemetry = ToolTelemetry(audit=log, **sdk.providers)
+            [tool] = create_web_request_tools(
+                WebRequestConfig.model_validate(config),
+                environment={"KEY": KEYS[kind]},
+                connector=Certified(nursery, reflect, Strangers(authority)),
+                resolver=AnyName(),
+                observer=told.observer(log, query=True),
+                record=record,
+                observed=telemetry.observed,
+            )
+            registry = ToolRegistry()
+            registry.register(tool)
+            urls = [
+                f"https://a.example/reflect?{urllib.parse.quote(form)}/{urllib.parse.quote(place)}"
+                for form in FORMS
+                for place in LOCATIONS
+            ]
+            urls += [f"https://a.example/{KEYS[kind]}", f"https://{KEYS[kind]}.b.example/"]
+            for url in urls:
+                message = {"tool": "web_request", "args": {"url": url}}
+                told.say(await dispatch(message, registry, pid=7, audit=telemetry.record))
+        for event in told.recording.events:
+            for value in event:
+                told.say(value)
+        told.say(records)
+        surfaces = told.surfaces(caplog)
+    forms = {form(KEYS[kind]).lower() for form in FORMS.values()} | {MARK, _percent("s3cr3t").lower()}
+    for where, text in surfaces.items():
+        found = [form for form in forms if form in urllib.parse.unquote(text).lower() or form in text.lower()]
+        assert found == [], where
+    assert {where for where, text in surfaces.items() if REDACTED not in text} <= {"suggestion", "report"}
+    reasons = {record.reason for record in told.taken}
+    assert reasons >= {
+        None, "https_required", "local_name", "private", "dns_resolution_failed", "tls_failed",
+        "protocol_error", "too_many_redirects", "blocked_port", "bad_redirect", "unsupported_scheme",
+        "userinfo_not_allowed", "invalid_port",
+    }  # fmt: skip
+    assert any(record.reported for record in told.taken) is on_trial

@@ -1,8 +1,8 @@
 """The one way to call a tool by name: `dispatch`.
 
 It finds the tool, asks the kernel whether this agent may call it, runs it, and wraps the answer in the
-envelope of RFC 0021, with one audit event a call. `call_tool` is the part that runs the tool, for hosts that
-have checks and an envelope of their own.
+envelope of RFC 0021, with one audit event a call. `dispatch_result` is the same for hosts that have an
+envelope of their own; `call_tool` is the part that runs the tool, for those that have checks, too.
 """
 
 import inspect
@@ -100,7 +100,33 @@ async def dispatch(
         `{"op": "tool_response", "tool_call_id": ..., "ok": True, "result": ...}`, or with `"ok": False` the
         slug as `error` and a `message`.
     """
-    fields = message if isinstance(message, Mapping) else {}
+    result = await dispatch_result(message, registry, pid=pid, kernel=kernel, audit=audit, on_chunk=on_chunk)
+    return _envelope(_tool_call_id(_fields(message)), result)
+
+
+async def dispatch_result(
+    message: object,
+    registry: ToolRegistry | None,
+    *,
+    pid: Any,
+    kernel: Kernel | None = None,
+    audit: Callable[[AuditEvent], object] | None = None,
+    on_chunk: Callable[[dict[str, Any]], object] | None = None,
+) -> ToolResult:
+    """The same without the envelope, which leaves out the reason of a failure and how to allow it.
+
+    Args:
+        message: as of `dispatch`, and so are the others.
+        registry: the same.
+        pid: the same.
+        kernel: the same.
+        audit: the same.
+        on_chunk: the same.
+
+    Returns:
+        The result of the tool, or a failure for what came before it.
+    """
+    fields = _fields(message)
     ctx = ToolContext(pid, kernel, on_chunk, _tool_call_id(fields))
     error: str | None = CANCELLED
     try:
@@ -108,7 +134,7 @@ async def dispatch(
         error = result.error.slug if result.error else None
     finally:
         await _record(audit, _event(fields, ctx, error))
-    return _envelope(ctx, result)
+    return result
 
 
 async def call_tool(spec: ToolSpec, args: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
@@ -213,14 +239,18 @@ def _log(where: str, errors: BaseExceptionGroup[Exception]) -> None:
         logger.debug("%s raised %s at %s", where, type(error).__name__, " > ".join(places))
 
 
+def _fields(message: object) -> Mapping[str, Any]:
+    return message if isinstance(message, Mapping) else {}
+
+
 def _tool_call_id(fields: Mapping[str, Any]) -> str | int:
     """Echoed as it came; an id that is neither text nor number could smuggle arguments into the audit log."""
     given = fields.get("tool_call_id", "")
     return given if isinstance(given, str | int) else ""
 
 
-def _envelope(ctx: ToolContext, result: ToolResult) -> dict[str, Any]:
-    head = {"op": "tool_response", "tool_call_id": ctx.tool_call_id, "ok": result.ok}
+def _envelope(tool_call_id: str | int, result: ToolResult) -> dict[str, Any]:
+    head = {"op": "tool_response", "tool_call_id": tool_call_id, "ok": result.ok}
     if result.error is None:
         return {**head, "result": result.value}
     return {**head, "error": result.error.slug, "message": result.error.message}

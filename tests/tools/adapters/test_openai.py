@@ -4,12 +4,15 @@ import asyncio
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
+import trio
 
-from tests.tools.adapters.conftest import UNGRANTED, Bench, is_echo
+from tests.support.fetch_tool import PID
+from tests.tools.adapters.conftest import UNGRANTED, Bench, grantless, is_echo
 from tidegate_tools.adapters.openai import (
     call_tool,
     call_tool_sync,
@@ -152,6 +155,30 @@ def test_a_fetch(strict: bool, bench: Bench) -> None:
     assert json.loads(call_tool_sync(bench.spec, "{", caller=bench.caller))["error"] == "invalid_args"
     broken = asyncio.run(call_tool(bench.spec, "{", strict=strict, caller=bench.caller))
     assert json.loads(broken)["error"] == "invalid_args"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_arguments_that_are_no_text(strict: bool, bench: Bench) -> None:
+    """An object as of a client that has read it, nothing at all, and what is neither."""
+    said: Any = {"url": bench.url}
+    assert is_echo(json.loads(call_tool_sync(bench.spec, said, strict=strict, caller=bench.caller)))
+    for wrong in (None, 7, b"{}", ["url"]):
+        text = asyncio.run(call_tool(bench.spec, wrong, strict=strict, caller=bench.caller))  # type: ignore[arg-type]  # that is the point
+        assert json.loads(text)["error"] == "invalid_args"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("granted", [True, False])
+def test_every_call_has_its_audit_event(strict: bool, granted: bool, bench: Bench) -> None:
+    """F-118: one a call, also of what cannot be read, or is not of the strict form; from each side."""
+    caller = bench.caller if granted else grantless(bench)
+    said = ["{", "7", "[1]", *(['{"url": "x", "headers": {"A": "b"}}'] if strict else [])]
+    for text in said:
+        asyncio.run(call_tool(bench.spec, text, strict=strict, caller=caller))
+        call_tool_sync(bench.spec, text, strict=strict, caller=caller)
+        trio.run(partial(call_tool, bench.spec, text, strict=strict, caller=caller))
+    told = [(event.pid, event.payload["tool"], event.payload["error"]) for event in bench.events]
+    assert told == [(PID, "Fetch", "invalid_args")] * 3 * len(said)
 
 
 async def test_a_fetch_under_trio(bench: Bench) -> None:

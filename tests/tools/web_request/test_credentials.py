@@ -222,6 +222,16 @@ async def test_reflection_in_the_url(agent: MakeAgent) -> None:
         assert MARK in result["url"]
 
 
+@pytest.mark.parametrize("key", ["AbCdEf01?23456789", "AbCdEf01#23456789", "AbCdEf0123/456789"])
+async def test_reflection_in_a_url_that_takes_it_apart(key: str, agent: MakeAgent) -> None:
+    """W-F4: the result has no query and no fragment, and so may have the beginning of a value alone."""
+    auth = [{"host": HOST, "headers": {"X-Key": {"env": "KEY"}}}]
+    mine = agent(
+        Site({URL: redirect(f"/x/{key}")}), auth=auth, max_redirects=1, options={"environment": {"KEY": key}}
+    )
+    assert (await mine.get(URL))["url"] == f"{URL}x/{MARK}"
+
+
 async def test_a_cut_within_the_value(agent: MakeAgent) -> None:
     """What is left of a value at the cap is no less of a secret."""
     page = answer(f"echo: {SECRET} and more".encode(), "200 OK", "Content-Type: text/plain")

@@ -1,14 +1,24 @@
 """What the pages about `web_request` say is so: files load, examples run, the reference is fresh."""
 
+import json
 import re
-import subprocess
+import shlex
+import ssl
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 
 from tests.support.data import ROOT
+from tests.support.engines import AnyHost
 from tests.support.examples import examples
+from tests.support.fetch_tool import Site
+from tests.tools.test_fetch_readme import SystemTasks
+from tidegate.testing.memory import MemoryConnector
+from tidegate_tools.cli import main
 from tidegate_tools.web_request import reference
 from tidegate_tools.web_request.config import WebRequestConfig
 from tidegate_tools.web_request.failures import outcomes
@@ -52,24 +62,64 @@ def test_the_full_surface_is_full() -> None:
         assert f"{name}:" in page or f"`{name}`" in page
 
 
-def test_example(tmp_path: Path) -> None:
+@pytest.fixture
+def site(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    authority: trustme.CA,
+    server_tls: Callable[..., ssl.SSLContext],
+) -> Site:
+    """The host that the pages ask, in memory; its authority is trusted as the system's are."""
+    anchors = tmp_path / "anchors.pem"
+    authority.cert_pem.write_to_path(str(anchors))
+    monkeypatch.setenv("SSL_CERT_FILE", str(anchors))
+    site = Site()
+    connector = MemoryConnector(SystemTasks(), site, server_tls("api.crm.example.com"))  # type: ignore[arg-type]  # starts peers in any run
+    monkeypatch.setattr("tidegate._engine.engine.TCPConnector", lambda: connector)
+    monkeypatch.setattr("tidegate._engine.engine.SystemResolver", AnyHost)
+    return site
+
+
+def answered(site: Site, out: str) -> Any:
+    """What came of the one request: it left for the host, with the credential of the agent."""
+    assert site.urls == ["https://api.crm.example.com/v1/users"]
+    assert site.requests[0].field("authorization") == ENVIRONMENT["CRM_TOKEN"]
+    result = json.loads(out)
+    assert (result["status"], ENVIRONMENT["CRM_TOKEN"] in out) == (200, False)
+    return result
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands(
+    page: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """W-163: typed as they stand there, in a folder with the files of the page; none is refused."""
+    projects(page, tmp_path / "page")
+    monkeypatch.chdir(tmp_path / "page" / "full")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    exported = re.findall(r'^    export (\w+)="Bearer \.\.\."$', text, re.MULTILINE)
+    assert exported == ["CRM_TOKEN"]
+    monkeypatch.setenv("CRM_TOKEN", ENVIRONMENT["CRM_TOKEN"])
+    commands = re.findall(r"^    tidegate ((?:tool web_request|config check) .*)$", text, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        assert main(shlex.split(command, comments=True)) == 0
+        out = capsys.readouterr().out
+        if command.startswith("tool"):
+            answered(site, out)
+
+
+def test_example(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """W-163: run as its reader would, in a folder with the files of the page."""
-    projects(PACKAGE, tmp_path)
-    (tmp_path / "full" / "secrets").mkdir()
-    (tmp_path / "full" / "secrets" / "partner-key").write_text("partner-secret")
-    done = subprocess.run(
-        [sys.executable, "-c", examples(PACKAGE)["runtime"]],
-        cwd=tmp_path / "full",
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == (
-        "{'system_tools_used': ['web_request']}\n"
-        '{"error": "Plaintext http is refused (require_https is on).", "outcome": "blocked", '
-        '"reason": "https_required"}\n'
-    ), done.stderr
+    projects(PACKAGE, tmp_path / "page")
+    monkeypatch.chdir(tmp_path / "page" / "full")
+    monkeypatch.setenv("CRM_TOKEN", ENVIRONMENT["CRM_TOKEN"])
+    exec(compile(examples(PACKAGE)["runtime"], PACKAGE, "exec"), {"__name__": "__main__"})
+    summary, result = capsys.readouterr().out.splitlines()
+    assert summary == "{'system_tools_used': ['web_request']}"
+    answered(site, result)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate import parse_url
 from tidegate_tools.web_request.redaction import MARK, MIN_LENGTH, Redactor
 
 SECRET = 'sk-live/+=&"\\<0123456789>%41'
@@ -200,6 +201,57 @@ def test_cut_in_the_middle_of_base64() -> None:
 def test_nothing_prints_a_value() -> None:
     redactor = Redactor([ORDINARY])
     assert ORDINARY not in f"{redactor!r} {redactor}"
+
+
+URLS = [
+    ("https://a.example/x", "https://a.example/x"),
+    ("https://a.example:8443/x?y", "https://a.example:8443/x?y"),
+    ("https://a.example/{}", "https://a.example/*"),
+    ("https://a.example/x/{}/y?z={}&u", "https://a.example/x/*/y?z=*&u"),
+    ("https://{}.a.example/x", "https://*.a.example/x"),
+    ("https://{}.a.example:8443/x?y", "https://*.a.example:8443/x?y"),
+    ("https://{}.a.example", "https://*.a.example/"),
+    ("https://x.{}", "https://x.*/"),
+    ("https://{}./x", "https://*/x"),
+    ("https://[2606:4700::1111]/{}", "https://[2606:4700::1111]/*"),
+    ("https://[2606:4700::1111]:8443/{}", "https://[2606:4700::1111]:8443/*"),
+    ("https://1.1.1.1/{}?", "https://1.1.1.1/*?"),
+]
+
+
+@pytest.mark.parametrize(("url", "shown"), URLS)
+def test_urls(url: str, shown: str) -> None:
+    """W-F3, W-F4: host, path and query each for itself; port and scheme stay."""
+    redacted = Redactor(["Sk-Live-0123456789"]).redact_url(parse_url(url.format(*["Sk-Live-0123456789"] * 2)))
+    assert str(redacted) == shown.replace("*", MARK)
+    assert redacted.port == parse_url(url.format("a", "a")).port
+
+
+@pytest.mark.parametrize(
+    ("secret", "url", "shown"),
+    [
+        ("0123abcdef/xyz", "https://{}.a.example/x", "https://*.a.example/x"),
+        ("0123abcdef/xyz?123", "https://{}.a.example/x", "https://*.a.example/x"),
+        ("0123abcdef/xyz#123", "https://{}.a.example/x", "https://*/"),
+        ("0123abcdef/xyz#123", "https://a.example/x/{}", "https://a.example/x/*"),
+        ("0123abcdef?123", "https://a.example/x/{}", "https://a.example/x/*"),
+        ("0123abcdef.", "https://{}/x", "https://*/x"),
+        ("https://0123abcdef", "{}", "https://*/"),
+        # What is left of it is too short to be told from ordinary text.
+        ("0123abc#def", "https://a.example/{}", "https://a.example/0123abc"),
+    ],
+)
+def test_a_value_that_a_url_takes_apart(secret: str, url: str, shown: str) -> None:
+    """It may end a host or a path, and the rest of it is elsewhere, or gone."""
+    redacted = Redactor([secret]).redact_url(parse_url(url.format(secret)))
+    assert redacted.without_query == shown.replace("*", MARK)
+
+
+def test_sentences_about_urls() -> None:
+    """They name a host, in which no more of a value may be than its beginning."""
+    redactor = Redactor(["0123abcdef/xyz"])
+    assert redactor.redact("0123abcdef is a local name", of_url=True) == f"{MARK} is a local name"
+    assert redactor.redact("0123abcdef is a number") == "0123abcdef is a number"
 
 
 HOSTILE: dict[str, Callable[[int], str]] = {

@@ -17,8 +17,11 @@ from tests.support.fetch_tool import Site, redirect
 from tests.support.local_server import HOST, LocalServer, local_server
 from tests.tools.web_request.agents import Certificates, Certified, strict_json
 from tidegate.portal import Portal
+from tidegate.telemetry import AuditLog
 from tidegate.testing.memory import Peer, ReceivedRequest
+from tidegate_tools.dispatch import AuditEvent
 from tidegate_tools.registry import ToolResult
+from tidegate_tools.telemetry import ToolTelemetry
 from tidegate_tools.web_request.runtime import Runtime, load_runtime
 from tidegate_tools.web_request.tool import BuildError
 
@@ -186,6 +189,59 @@ async def test_nobody_by_that_name(agent: str, tool: str, says: str, runtime: Ru
     result = await runtime.call(agent, tool, {})
     assert result.error is not None
     assert (result.error.slug, result.error.message) == ("tool_not_found", says)
+
+
+async def test_every_call_has_its_audit_line(tmp_path: Path) -> None:
+    """F-118, W-160: one a call, whatever is wrong; with its reason and its target where there is one."""
+    (tmp_path / "main.agent.md").write_text("---\nname: Main\n---\n")
+    with AuditLog.to_file(tmp_path / "log") as log:
+        telemetry = ToolTelemetry(audit=log)
+        runtime = load_runtime(
+            tmp_path,
+            environment={},
+            observer=log.observer(),
+            observed=telemetry.observed,
+            audit=telemetry.record,
+        )
+        for agent, tool, args in CALLS:
+            await runtime.call(agent, tool, args, tool_call_id="c1")
+    lines = [json.loads(line) for line in (tmp_path / "log").read_bytes().splitlines()]
+    assert [line["event"] for line in lines] == ["hop", "call", "call", "call", "call", "call", "call"]
+    assert lines[0]["tool"] == "web_request"
+    told = [
+        tuple(line.get(name) for name in ("agent", "tool", "call", "error", "reason", "host"))
+        for line in lines[1:]
+    ]
+    assert told == [
+        ("main", "web_request", "c1", "net_denied", "private", "10.0.0.1"),
+        ("main", "web_request", "c1", "invalid_args", "invalid_argument", None),
+        ("main", "web_request", "c1", "invalid_args", "invalid_argument", None),
+        ("main", "web_request", "c1", "invalid_args", None, None),
+        ("main", "nothing", "c1", "tool_not_found", None, None),
+        ("nobody", "web_request", "c1", "tool_not_found", None, None),
+    ]
+
+
+CALLS: list[tuple[str, str, Any]] = [
+    ("main", "web_request", {"url": "https://10.0.0.1/"}),
+    ("main", "web_request", {"url": "https://10.0.0.1/", "method": "BREW"}),
+    ("main", "web_request", {"nothing": 1}),
+    ("main", "web_request", ["https://10.0.0.1/"]),
+    ("main", "nothing", {}),
+    ("nobody", "web_request", {}),
+]
+
+
+async def test_a_cancelled_call_is_told_of(tmp_path: Path, server: LocalServer, runtime: Runtime) -> None:
+    events: list[AuditEvent] = []
+    watched = Runtime(
+        runtime.project, audit=events.append, resolver=tidegate.StaticResolver({HOST: ["127.0.0.1"]})
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watched.call, "main", "web_request", {"url": server.url("/hold")})
+        await trio.to_thread.run_sync(server.wait_until_held)
+        nursery.cancel_scope.cancel()
+    assert [(event.pid, event.payload["error"]) for event in events] == [("main", "cancelled")]
 
 
 def test_needs_neither_azure_nor_a_loop() -> None:

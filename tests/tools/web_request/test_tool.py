@@ -617,7 +617,7 @@ async def test_deadline_spans_redirects(agent: MakeAgent, autojump_clock: trio.t
 
 
 async def test_cancellation_passes_through(agent: MakeAgent, autojump_clock: trio.testing.MockClock) -> None:
-    """A cancelled call gives no result and no record, and leaves no connection."""
+    """A cancelled call gives no result, and leaves no connection; that it was made is recorded."""
     mine = agent(Site(default=hold))
     with trio.move_on_after(1) as scope:
         await mine.call(URL)
@@ -625,7 +625,9 @@ async def test_cancellation_passes_through(agent: MakeAgent, autojump_clock: tri
     with trio.fail_after(10):
         while mine.connector.open_connections:  # until the peer has noticed that we hung up
             await trio.lowlevel.checkpoint()
-    assert mine.records == []
+    [record] = mine.records
+    assert (record.method, record.host, record.path, record.duration) == ("GET", HOST, "/", 1)
+    assert (record.outcome, record.reason, record.status) == (Outcome.CANCELLED, None, None)
 
 
 async def test_a_defect_is_told_without_its_text(agent: MakeAgent, caplog: pytest.LogCaptureFixture) -> None:

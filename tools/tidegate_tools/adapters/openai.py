@@ -7,9 +7,9 @@ text = await call_tool(spec, tool_call.function.arguments)
 
 from typing import Any
 
-from tidegate_tools.adapters.calling import Caller, call, call_sync, parameters_of, read_json
+from tidegate_tools.adapters.calling import Caller, call, call_sync, parameters_of, read_json, refusing
 from tidegate_tools.adapters.strict import from_strict, strict_schema
-from tidegate_tools.registry import ToolInvalidArgs, ToolResult, ToolSpec
+from tidegate_tools.registry import ToolInvalidArgs, ToolSpec
 
 
 def chat_tool(spec: ToolSpec, *, strict: bool = False) -> dict[str, Any]:
@@ -41,22 +41,14 @@ async def call_tool(
     Returns:
         The text for the model, JSON: a value, or an object with `error`. These APIs have no other signal.
     """
-    try:
-        args = read_arguments(spec, arguments, strict=strict)
-    except ToolInvalidArgs as error:
-        return ToolResult.failure(error).to_json()
-    return (await call(spec, args, caller)).to_json()
+    return (await call(*_read(spec, arguments, strict), caller)).to_json()
 
 
 def call_tool_sync(
     spec: ToolSpec, arguments: str, *, strict: bool = False, caller: Caller | None = None
 ) -> str:
     """The same from a plain thread, which waits."""
-    try:
-        args = read_arguments(spec, arguments, strict=strict)
-    except ToolInvalidArgs as error:
-        return ToolResult.failure(error).to_json()
-    return call_sync(spec, args, caller).to_json()
+    return call_sync(*_read(spec, arguments, strict), caller).to_json()
 
 
 def read_arguments(spec: ToolSpec, arguments: str, *, strict: bool = False) -> Any:
@@ -67,6 +59,13 @@ def read_arguments(spec: ToolSpec, arguments: str, *, strict: bool = False) -> A
     """
     args = read_json(arguments)
     return from_strict(spec.parameters, args) if strict else args
+
+
+def _read(spec: ToolSpec, arguments: str, strict: bool) -> tuple[ToolSpec, Any]:
+    try:
+        return spec, read_arguments(spec, arguments, strict=strict)
+    except ToolInvalidArgs as error:
+        return refusing(spec, error), {}
 
 
 def parameters(spec: ToolSpec, *, strict: bool = False) -> dict[str, Any]:

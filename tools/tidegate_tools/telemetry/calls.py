@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate import Reason
-from tidegate.telemetry import AuditLog, Decision, HopRecord, Outcome, ToolCall, outcome_of, within_tool_call
+from tidegate.telemetry import (
+    AuditLog,
+    Decision,
+    HopRecord,
+    Outcome,
+    ToolCall,
+    current_tool_call,
+    outcome_of,
+    within_tool_call,
+)
 from tidegate.telemetry import conventions as names
 from tidegate.telemetry.audit import shown
 from tidegate.telemetry.outcomes import RULES
@@ -86,7 +95,15 @@ class ToolTelemetry:
         """
 
         async def observed_call(args: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
-            call = _Call(ToolCall(spec.name, ctx.pid, ctx.tool_call_id))
+            tool = ToolCall(spec.name, ctx.pid, ctx.tool_call_id)
+            if not self._is_heard:
+                # Whoever observes its fetches is told whose they are all the same.
+                token = current_tool_call.set(tool)
+                try:
+                    return await spec.call(args, ctx)
+                finally:
+                    current_tool_call.reset(token)
+            call = _Call(tool)
             started = time.monotonic()
             try:
                 return await self._observe(spec, args, ctx, call)
@@ -99,6 +116,11 @@ class ToolTelemetry:
                     self.record(_event(call))
 
         return replace(spec, call=observed_call)
+
+    @property
+    def _is_heard(self) -> bool:
+        """Without a log and without a provider, a call must cost no more than it does unobserved (W-11)."""
+        return self._signals.wanted or self._audit is not None
 
     async def _observe(
         self, spec: ToolSpec, args: Mapping[str, Any], ctx: ToolContext, call: _Call
@@ -125,6 +147,8 @@ class ToolTelemetry:
 
     def record(self, event: AuditEvent) -> None:
         """Write the audit line of one call: the `audit` of `dispatch`."""
+        if not self._is_heard:
+            return
         call = _last_call.get()
         if call is not None and (call.told or not _is_of(call, event)):
             call = None

@@ -55,10 +55,14 @@ def record_web_request(call: "CallRecord") -> None:
     Give it to the tool as `record`. Within a tool that is observed, the attributes go to the span around the
     call; otherwise a span is made now, with its times as they were.
 
+    A call that its caller gave up has none of the outcomes of W-F2, and is counted without one.
+
     Args:
         call: what the tool tells of a call that has ended; secrets are redacted in it already.
     """
     signals, span = _open_span.get() or (_global_signals(), None)
+    if not signals.wanted:
+        return
     attributes = _attributes(call)
     if span is None:
         ended = time.time_ns()
@@ -84,10 +88,14 @@ def _attributes(call: "CallRecord") -> Attributes:
         "response_bytes": call.response_bytes,
         "body_truncated": call.body_truncated,
         "redirect_count": call.redirect_count,
-        "outcome": call.outcome.value,
         "reason": call.reason,
+        **_outcome(call),
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _outcome(call: "CallRecord") -> dict[str, str]:
+    return {} if call.outcome is Outcome.CANCELLED else {"outcome": call.outcome.value}
 
 
 def _fail(span: "Span | None", call: "CallRecord") -> None:
@@ -97,7 +105,7 @@ def _fail(span: "Span | None", call: "CallRecord") -> None:
 
 
 def _count(signals: Signals, call: "CallRecord") -> None:
-    facts = {"outcome": call.outcome.value}
+    facts = _outcome(call)
     signals.count(REQUESTS, facts, unit="{call}", description="Calls of web_request.")
     if call.reason is not None:
         facts |= {"reason": call.reason, "fault_domain": FaultDomain.WEB_REQUEST.value}

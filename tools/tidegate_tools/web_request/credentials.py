@@ -3,7 +3,8 @@
 import base64
 import binascii
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from tidegate import URL, ConnectError
@@ -59,6 +60,9 @@ class HostCredentials:
                 problems += error.problems
         if problems:
             raise SecretError(problems)
+        remembered = lru_cache(maxsize=1)(_redactor_of)
+        # Behind a function, as the values are: what walks over objects and prints them must not find it.
+        self._redactor_of: Callable[[tuple[str, ...]], Redactor] = lambda values: remembered(values)
 
     def __repr__(self) -> str:
         return f"<HostCredentials for {', '.join(self._profiles) or 'no host'}>"
@@ -91,12 +95,8 @@ class HostCredentials:
 
     def redactor(self) -> Redactor:
         """A redactor of everything that is secret now. Not to be kept: a token may be renewed meanwhile."""
-        return Redactor(
-            form
-            for store in self._stores.values()
-            for value in store.known_values()
-            for form in _secret_forms(value)
-        )
+        stores = self._stores.values()
+        return self._redactor_of(tuple(value.reveal() for store in stores for value in store.known_values()))
 
 
 def _checked_store(
@@ -113,11 +113,15 @@ def _checked_store(
     return store
 
 
-def _secret_forms(value: SecretValue) -> Iterator[str]:
+def _redactor_of(values: tuple[str, ...]) -> Redactor:
+    return Redactor(form for value in values for form in _secret_forms(value))
+
+
+def _secret_forms(value: str) -> Iterator[str]:
     """The value, and what a server reads out of it: user and password of the Basic scheme (RFC 7617)."""
-    yield value.reveal()
+    yield value
     try:
-        decoded = base64.b64decode(value.reveal().removeprefix("Basic "), validate=True).decode()
+        decoded = base64.b64decode(value.removeprefix("Basic "), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return
     if ":" in decoded:

@@ -1,15 +1,15 @@
 """One finished call as telemetry, audit and metrics may show it: the one place where all of that is known."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidegate.telemetry import Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
-    """One call of `web_request` that has ended; a cancelled one gives none.
+class CallRecord(NamedTuple):
+    """One call of `web_request` that has ended, or that its caller gave up.
 
-    It holds no query, no field, no content and no address (W-F3), and secrets are redacted.
+    It holds no query, no field, no content and no address (W-F3), and secrets are redacted. A named tuple, as
+    it is made for every call, in a third of the time of a frozen dataclass.
 
     Attributes:
         agent: whose call it was.
@@ -21,7 +21,7 @@ class CallRecord:
         response_bytes: bytes of content that were kept, after decoding; None without a response.
         body_truncated: the content was cut, or may have been.
         redirect_count: how many redirects were followed.
-        outcome: how it ended.
+        outcome: how it ended; `cancelled` if its caller gave it up.
         reason: why it failed; None if it did not.
     """
 

@@ -13,8 +13,11 @@ the escapes is, and runs of escapes are undone at once.
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
+
+from tidegate import URL
 
 MARK: Final = "[redacted]"
 """What stands in place of a value."""
@@ -111,6 +114,8 @@ class _Reading(NamedTuple):
 
     def trace(self, text: bytes, spans: _Spans) -> _Spans:
         """Where spans of the reading lie in the text."""
+        if not spans:
+            return spans
         origins = self.origins(text, list(chain.from_iterable(spans)))
         return list(zip(origins, origins, strict=True))
 
@@ -144,6 +149,16 @@ def _base64_cores(value: bytes) -> Iterator[bytes]:
         yield encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]
 
 
+def _beginnings_in_urls(value: str) -> Iterator[str]:
+    """What a URL makes of a value that stands in it as it is.
+
+    A host ends at the first slash, and loses one final dot. A path ends where the query begins, or the
+    fragment; the one is not shown, the other is dropped.
+    """
+    yield re.split(r"[/?#]", value, maxsplit=1)[0].removesuffix(".")
+    yield re.split(r"[?#]", value, maxsplit=1)[0]
+
+
 class Redactor:
     """Takes secret values out of texts.
 
@@ -152,42 +167,68 @@ class Redactor:
             would be found everywhere.
     """
 
-    __slots__ = ("_base64", "_plain")
+    __slots__ = ("_base64", "_in_urls", "_plain")
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        values = {secret.encode() for secret in secrets if len(secret) >= MIN_LENGTH}
-        # A value that looks like an escape itself is not there any more once a text is unescaped.
-        forms = values.union(_layers(value)[-1] for value in values)
-        self._plain = frozenset(map(_folded, forms))
-        self._base64 = frozenset(_base64_folded(core) for value in values for core in _base64_cores(value))
+        values = {secret for secret in secrets if len(secret) >= MIN_LENGTH}
+        beginnings = {beginning for value in values for beginning in _beginnings_in_urls(value)}
+        self._plain = _needles(values)
+        self._in_urls = self._plain | _needles(beginnings)
+        self._base64 = frozenset(
+            _base64_folded(core) for value in values for core in _base64_cores(value.encode())
+        )
 
     def __repr__(self) -> str:
         return "<Redactor>"
 
-    def redact(self, text: str, *, cut: bool = False) -> str:
+    def redact(self, text: str, *, cut: bool = False, of_url: bool = False) -> str:
         """The text with `[redacted]` in place of every value in it.
 
         Args:
             text: any text.
             cut: there was more of the text, so that a value may have lost its end.
+            of_url: it is a URL or tells of one, which may hold no more of a value than its beginning.
         """
         if not self._plain:
             return text
         content = text.encode("utf-8", "surrogatepass")
-        spans = self._found(content, cut=cut)
+        spans = self._found(content, self._in_urls if of_url else self._plain, cut=cut)
         return _without(content, spans).decode("utf-8", "surrogatepass") if spans else text
 
-    def _found(self, text: bytes, *, cut: bool) -> _Spans:
+    def redact_url(self, url: URL) -> URL:
+        """The same for a URL as a whole: a value with a slash in it may reach from the host into the path.
+
+        What comes out is for eyes alone: its host may be none.
+        """
+        if not self._plain:
+            return url
+        text = str(url)
+        redacted = self.redact(text, of_url=True)
+        if redacted == text:
+            return url
+        authority, _, target = (redacted.partition("://")[2] or MARK).partition("/")
+        host = url.host if authority == url.authority else authority.removesuffix(f":{url.port}")
+        path, mark, query = target.partition("?")
+        return replace(url, host=host, path=f"/{path}", query=query if mark else None)
+
+    def _found(self, text: bytes, needles: Iterable[bytes], *, cut: bool) -> _Spans:
         """Every place of a value in the text, looked for from the innermost layer outwards."""
         spans: _Spans = []
         for layer in reversed(_layers(text)):
-            spans = _merged([*_UNESCAPED.trace(layer, spans), *self._found_in(layer, cut=cut)])
+            spans = _merged([*_UNESCAPED.trace(layer, spans), *self._found_in(layer, needles, cut=cut)])
         return spans
 
-    def _found_in(self, layer: bytes, *, cut: bool) -> _Spans:
-        plain = _places(_folded(layer), self._plain, cut=cut)
+    def _found_in(self, layer: bytes, needles: Iterable[bytes], *, cut: bool) -> _Spans:
+        plain = _places(_folded(layer), needles, cut=cut)
         wrapped = _places(_base64_folded(_UNWRAPPED.of(layer)), self._base64, cut=cut)
         return [*plain, *_UNWRAPPED.trace(layer, _merged(wrapped))]
+
+
+def _needles(values: Iterable[str]) -> frozenset[bytes]:
+    """What values are looked for as. Those too short to be told from ordinary text are left out."""
+    encoded = {value.encode() for value in values if len(value) >= MIN_LENGTH}
+    # A value that looks like an escape itself is not there any more once a text is unescaped.
+    return frozenset(map(_folded, encoded.union(_layers(value)[-1] for value in encoded)))
 
 
 def _layers(text: bytes) -> list[bytes]:

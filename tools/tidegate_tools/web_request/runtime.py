@@ -9,10 +9,11 @@ with a `tidegate.portal.Portal`. Whatever the way in, it is the same tool, built
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Unpack
 
-from tidegate_tools.registry import ToolContext, ToolNotFound, ToolResult, ToolSpec, did_you_mean, quoted
+from tidegate_tools.dispatch import AuditEvent, dispatch_result
+from tidegate_tools.registry import ToolNotFound, ToolRegistry, ToolResult, ToolSpec, did_you_mean, quoted
 from tidegate_tools.web_request.capabilities import AgentCapabilities, build_capabilities, startup_summary
 from tidegate_tools.web_request.project import Project, load_project
 from tidegate_tools.web_request.tool import BuildError, BuildOptions
@@ -23,14 +24,23 @@ class Runtime:
 
     Args:
         project: the agents, resolved.
+        audit: told of each `call` once, refused ones too, agents and tools that there are not included; see
+            `dispatch`.
         options: see `BuildOptions`.
 
     Raises:
         BuildError: tools of one or more agents cannot be built; all problems are listed, by agent.
     """
 
-    def __init__(self, project: Project, **options: Unpack[BuildOptions]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        *,
+        audit: Callable[[AuditEvent], object] | None = None,
+        **options: Unpack[BuildOptions],
+    ) -> None:
         self.project = project
+        self._audit = audit
         self.agents: Mapping[str, AgentCapabilities] = _built(project, options)
         self._registries = {name: agent.registry() for name, agent in self.agents.items()}
 
@@ -42,38 +52,52 @@ class Runtime:
         """See `startup_summary`."""
         return startup_summary(self.agents.values())
 
-    async def call(self, agent: str, tool: str, args: Mapping[str, Any]) -> ToolResult:
+    async def call(
+        self, agent: str, tool: str, args: Mapping[str, Any], *, tool_call_id: str | int = ""
+    ) -> ToolResult:
         """Call a tool of an agent.
 
         Args:
             agent: its name.
             tool: the tool's name.
             args: its arguments; what is wrong with them is a result, too.
+            tool_call_id: the caller's own mark of this call, for `audit`.
 
         Returns:
             The result; `to_json()` of it is what a model gets. An agent or a tool that is not there is a
             failure of the kind `tool_not_found`.
         """
-        try:
-            return await self._tool(agent, tool).call(args, ToolContext(pid=agent))
-        except ToolNotFound as error:
-            return ToolResult.failure(error)
-
-    def _tool(self, agent: str, tool: str) -> ToolSpec:
         registry = self._registries.get(agent)
         if registry is None:
-            raise ToolNotFound(f"There is no agent {quoted(agent)}.{did_you_mean(agent, self._registries)}")
-        return registry.get(tool)
+            registry = _NoAgent(agent, self._registries)
+        message = {"tool": tool, "args": args, "tool_call_id": tool_call_id}
+        return await dispatch_result(message, registry, pid=agent, audit=self._audit)
+
+
+class _NoAgent(ToolRegistry):
+    """What is registered for an agent that there is not: nothing, and it says why."""
+
+    def __init__(self, agent: str, known: Iterable[str]) -> None:
+        super().__init__()
+        self._problem = f"There is no agent {quoted(agent)}.{did_you_mean(agent, known)}"
+
+    def get(self, name: str) -> ToolSpec:
+        raise ToolNotFound(self._problem)
 
 
 def load_runtime(
-    path: str | os.PathLike[str], *, host_keys: Collection[str] = (), **options: Unpack[BuildOptions]
+    path: str | os.PathLike[str],
+    *,
+    host_keys: Collection[str] = (),
+    audit: Callable[[AuditEvent], object] | None = None,
+    **options: Unpack[BuildOptions],
 ) -> Runtime:
     """Load, merge and build everything in a project folder. Needs no event loop; blocks for vaults.
 
     Args:
         path: as of `load_project`.
         host_keys: as of `load_project`.
+        audit: as of `Runtime`.
         options: see `BuildOptions`; its `environment` is also what the files are read with.
 
     Raises:
@@ -81,7 +105,7 @@ def load_runtime(
         BuildError: as of `Runtime`.
     """
     project = load_project(path, environment=options.get("environment"), host_keys=host_keys)
-    return Runtime(project, **options)
+    return Runtime(project, audit=audit, **options)
 
 
 def _built(project: Project, options: BuildOptions) -> dict[str, AgentCapabilities]:

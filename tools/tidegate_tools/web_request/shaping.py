@@ -87,7 +87,7 @@ def shape_result(
     body, omitted = (None, "head") if is_head else _shape_body(response, media_type, redactor, cut=cut)
     return {
         "status": response.status,
-        "url": redactor.redact(response.url.without_query),
+        "url": redactor.redact_url(response.url).without_query,
         "content_type": media_type.essence if media_type else None,
         "redirect_count": len(response.hops) - 1,
         "response_headers": dict(_shape_headers(response.headers, redactor, hidden_fields)),

@@ -30,6 +30,7 @@ from tidegate_tools.web_request.config import WebRequestConfig, effective_caps
 from tidegate_tools.web_request.credentials import HostCredentials
 from tidegate_tools.web_request.description import describe
 from tidegate_tools.web_request.failures import INTERNAL_ERROR, Failure, failure_of, invalid
+from tidegate_tools.web_request.observing import RedactedObserver
 from tidegate_tools.web_request.parameters import PARAMETERS, WebRequest, read_arguments
 from tidegate_tools.web_request.records import CallRecord
 from tidegate_tools.web_request.redaction import Redactor
@@ -69,8 +70,9 @@ class BuildOptions(TypedDict, total=False):
         vaults: where vaults and identities are asked; by default Azure.
         resolver: instead of the system's, or of the configured `nameservers`. Every answer is checked.
         connector: instead of TCP; for tests, which bring their own network.
-        observer: told of every step of every fetch.
+        observer: told of every step of every fetch, without the secrets of the configuration.
         record: called once for each call that has ended; what it raises is swallowed.
+        observed: gives the tool with its calls observed: `ToolTelemetry.observed`.
     """
 
     environment: Mapping[str, str] | None
@@ -79,6 +81,7 @@ class BuildOptions(TypedDict, total=False):
     connector: Connector | None
     observer: Observer | None
     record: Callable[[CallRecord], object] | None
+    observed: Callable[[ToolSpec], ToolSpec] | None
 
 
 def create_web_request_tools(
@@ -121,25 +124,33 @@ def create_web_request_tools(
         tls = client_context(ca_file=config.ca_file)
     if problems:
         raise BuildError(problems)
-    policy, observer = policy_of(config, bad_ports_refused=bad_ports_refused), options.get("observer")
+    policy = policy_of(config, bad_ports_refused=bad_ports_refused)
     engine = RunLocalEngine(
         policy,
         resolver=resolver,
         connector=options.get("connector"),
-        observer=with_trial_log(observer) if policy.report_only else observer,
+        observer=_observer_of(policy, credentials, options.get("observer")),
         credentials=credentials,
         tls=tls,
     )
-    caps = effective_caps(config)
-    return (
-        ToolSpec(
-            name=NAME,
-            description=describe(config, caps),
-            parameters=deepcopy(dict(PARAMETERS)),
-            call=_WebRequest(engine, credentials, limits_of(config), agent, options.get("record")),
-            result_schema=deepcopy(RESULT),
-        ),
+    tool = ToolSpec(
+        name=NAME,
+        description=describe(config, effective_caps(config)),
+        parameters=deepcopy(dict(PARAMETERS)),
+        call=_WebRequest(engine, credentials, limits_of(config), agent, options.get("record")),
+        result_schema=deepcopy(RESULT),
     )
+    observed = options.get("observed")
+    return (tool if observed is None else observed(tool),)
+
+
+def _observer_of(policy: Policy, credentials: HostCredentials, observer: Observer | None) -> Observer | None:
+    """Whoever is told of the steps of fetches; where there are secrets, without them."""
+    if policy.report_only:
+        observer = with_trial_log(observer)
+    if observer is not None and credentials.field_names:
+        observer = RedactedObserver(observer, credentials.redactor)
+    return observer
 
 
 @contextmanager
@@ -195,6 +206,13 @@ class _Account:
     result: dict[str, Any] | None = None
     failure: Failure | None = None
 
+    @property
+    def outcome(self) -> Outcome:
+        """How the call ended. Without a result or a failure, its caller gave it up."""
+        if self.failure is not None:
+            return self.failure.outcome
+        return Outcome.SUCCESS if self.result is not None else Outcome.CANCELLED
+
 
 class _WebRequest:
     """The call of the tool. What it was built with stays in here: nothing prints it, nothing copies it."""
@@ -238,11 +256,11 @@ class _WebRequest:
             # Its text may hold anything, and its frames hold fields and content.
             logger.error("web_request failed with %s", type(error).__name__)
             account.failure = INTERNAL_ERROR
-        redactor = self._credentials.redactor()
-        self._tell(account, redactor)
+        finally:
+            self._tell(account)
         if account.failure is None:
             return ToolResult.success(to_json(account.result or {}))
-        failure = account.failure.redacted(redactor)
+        failure = account.failure.redacted(self._credentials.redactor())
         return ToolResult.failure(failure.info, failure.value)
 
     async def _make(self, account: _Account, args: object, ctx: ToolContext) -> None:
@@ -265,11 +283,11 @@ class _WebRequest:
             return shape()
         return await trio.to_thread.run_sync(shape, abandon_on_cancel=True)
 
-    def _tell(self, account: _Account, redactor: Redactor) -> None:
+    def _tell(self, account: _Account) -> None:
         if self._record is None:
             return
         try:
-            self._record(_recorded(account, self._agent, redactor))
+            self._record(_recorded(account, self._agent, self._credentials.redactor()))
         # Telemetry must not change what the agent gets.
         except Exception as error:
             logger.debug("the record of a call was lost: %s", type(error).__name__)
@@ -277,16 +295,17 @@ class _WebRequest:
 
 def _recorded(account: _Account, agent: str | None, redactor: Redactor) -> CallRecord:
     request, response, result, failure = account.request, account.response, account.result, account.failure
+    url = redactor.redact_url(request.url) if request else None
     return CallRecord(
         agent=agent,
         method=request.method if request else None,
-        host=redactor.redact(request.url.host) if request else None,
-        path=redactor.redact(request.url.path) if request else None,
+        host=url.host if url else None,
+        path=url.path if url else None,
         status=response.status if response else None,
         duration=trio.current_time() - account.started,
         response_bytes=len(response.content) if response else None,
         body_truncated=bool(result and result["body_truncated"]),
         redirect_count=len(response.hops) - 1 if response else 0,
-        outcome=failure.outcome if failure else Outcome.SUCCESS,
+        outcome=account.outcome,
         reason=failure.reason if failure else None,
     )
