@@ -12,9 +12,9 @@ from typing import Final
 
 from tests.bench.job import Job, Meter
 from tests.bench.servers import ROOT, Servers, Wire, on_core
-from tests.bench.works import ENGINE, LENGTHS, MIB, OBSERVED, SUBJECTS, Figure, Work
+from tests.bench.works import ENGINE, LENGTHS, MIB, OBSERVED, SUBJECTS, TOOLS, Figure, Work
 
-_MODULES: Final = SUBJECTS | OBSERVED
+_MODULES: Final = SUBJECTS | OBSERVED | TOOLS
 _IMPORTS: Final = {ENGINE: "import tidegate", "trio, h11": "import trio, h11"}
 _TIME_IMPORT: Final = "import time; start = time.process_time(); {}; print(time.process_time() - start)"
 

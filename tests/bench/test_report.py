@@ -8,10 +8,11 @@ from tests.bench.plot import plot
 from tests.bench.report import Ratio, is_met, ratio, report
 from tests.bench.runs import Effort, Row
 from tests.bench.servers import Wire
-from tests.bench.works import ENGINE, NO_PROVIDER, WORKS, Aim, Work
+from tests.bench.works import ENGINE, NO_PROVIDER, TOOL, TOOL_OBSERVED, WORKS, Aim, Work
 
 KEPT = next(work for work in WORKS if work.key == "kept")
 MEMORY = next(work for work in WORKS if work.key == "memory")
+TOOLS = next(work for work in WORKS if work.key == "tool")
 TELEMETRY = next(work for work in WORKS if work.key == "telemetry")
 
 
@@ -58,6 +59,21 @@ def test_the_engine_with_telemetry_is_compared_with_the_engine_alone() -> None:
         "NO",
     ]
     assert TELEMETRY.title not in plot([observed])
+
+
+def test_the_tool_is_compared_with_itself() -> None:
+    """Its row has no engine in it, and is in no table of clients and not in the plot either."""
+    measured = Row(TOOLS, {TOOL: [2.0, 2.0], TOOL_OBSERVED: [2.1, 2.1]})
+    [line] = [line for line in report([measured]).splitlines() if line.startswith("| 1 KB")]
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == [
+        f"{TOOLS.title}, {TOOL_OBSERVED}",
+        "CPU per fetch",
+        "at most 1.03 of the tool alone",
+        "1.05",
+        "1.05 to 1.05",
+        "NO",
+    ]
+    assert TOOLS.title not in plot([measured])
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.key)

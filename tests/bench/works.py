@@ -42,6 +42,13 @@ OBSERVED: Final = {
 }
 """The engine with OpenTelemetry, compared with the engine alone, and with the least that tells the same."""
 
+TOOL: Final = "the tool alone"
+TOOL_RECORDED: Final = "record_web_request without a provider"
+TOOL_OBSERVED: Final = "ToolTelemetry without a provider"
+
+TOOLS: Final = {TOOL: "tool", TOOL_RECORDED: "tool_recorded", TOOL_OBSERVED: "tool_observed"}
+"""`web_request` with what tells of its calls in place, compared with itself alone."""
+
 _ALL: Final = tuple(SUBJECTS)
 _CONCURRENT: Final = (ENGINE, BARE, "httpcore", "httpx", "aiohttp")
 
@@ -122,6 +129,11 @@ WORKS: Final = (
             Aim(1.2, ENGINE, SAMPLED), Aim(1.1, BY_HAND, SPANS_AND_METRICS),
         ),
         subjects=(ENGINE, *OBSERVED),
+    ),
+    Work(
+        "tool", "1 KB by `web_request`, kept connection, plain", "plain", "/small", 200,
+        (Aim(1.03, TOOL, TOOL_RECORDED), Aim(1.03, TOOL, TOOL_OBSERVED)),
+        subjects=tuple(TOOLS),
     ),
     Work("new", "1 KB, new plain connection", "new-plain", "/small", 100, (Aim(0.5, "aiohttp"),)),
     Work("new-tls", "1 KB, new TLS connection", "new-tls", "/small", 30, (Aim(0.75, "aiohttp"),)),
