@@ -1,7 +1,8 @@
-"""Fixtures for every test: one certificate authority a session, and the contexts that trust it."""
+"""Fixtures for every test: one certificate authority a session, the contexts that trust it, and signals."""
 
+import signal
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import trustme
@@ -31,3 +32,11 @@ def server_tls(authority: trustme.CA) -> Callable[..., ssl.SSLContext]:
         return context
 
     return make
+
+
+@pytest.fixture
+def hang_ups() -> Iterator[None]:
+    """Programs that the test starts hear SIGHUP, though `nohup`, say, keeps it from us."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

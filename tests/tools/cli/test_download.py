@@ -126,6 +126,7 @@ def test_an_interrupted_download_leaves_only_a_part(in_directory: Path, ranges: 
     assert 0 < Path("data.part").stat().st_size <= MUCH
 
 
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize(
     ("number", "code", "reason"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung_up")]
 )

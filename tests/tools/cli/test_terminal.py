@@ -116,6 +116,7 @@ def test_a_slow_download_shows_its_progress(origin: Origin, tmp_path: Path):
     assert on_terminal("fetch", url, "-o", target, err=False) == (0, "", b"")
 
 
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 )

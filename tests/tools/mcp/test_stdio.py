@@ -134,6 +134,7 @@ def test_streams_that_are_closed(redirection: str, code: int, words: str) -> Non
     assert words in ended.stderr
 
 
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_other_signals_end_it_like_an_interrupt(
     stdio_server: Start, number: signal.Signals, code: int
