@@ -184,7 +184,8 @@ def test_the_whole_corpus_sends_nothing_to_forbidden_ground(network: Network) ->
         for name, answer in row.get("dns", {}).items():
             if isinstance(answer, dict) and name != "*" and not set(answer) - {"A", "AAAA"}:
                 zone.setdefault(name, answer)
-    zone = {name: answer for name, answer in zone.items() if real(answer)}
+    # Nobody can ask a DNS server for a U-label; the rows have the A-label beside it.
+    zone = {name: answer for name, answer in zone.items() if name.isascii() and real(answer)}
     network.set_zone(zone)
     verdicts = network.run(
         race_to_forbidden_ground, [{"id": row["id"], "input": row["input"]} for row in rows], timeout=300

@@ -153,13 +153,14 @@ def _parse_name(name: object) -> str:
 def _parse_zone(zone: Zone) -> dict[str, tuple[_Answer, ...]]:
     if not isinstance(zone, Mapping):
         raise ValueError('the zone must be an object by name, such as {"a.example": {"A": ["192.0.2.1"]}}')
-    parsed = {}
+    parsed: dict[str, tuple[_Answer, ...]] = {}
     for name, value in zone.items():
         try:
             values = value if isinstance(value, list | tuple) else [value]
-            if (normal := _parse_name(name)) in parsed:
-                raise ValueError("that name is there twice")
-            parsed[normal] = tuple(map(_parse_answer, values)) or _NO_SUCH_NAME
+            normal = _parse_name(name)
+            answers = tuple(map(_parse_answer, values)) or _NO_SUCH_NAME
+            if parsed.setdefault(normal, answers) != answers:
+                raise ValueError("that name is there twice, with different answers")
         except (ValueError, dns.exception.DNSException) as error:
             raise ValueError(f"the zone's answer for {name!r} cannot be used: {error}") from error
     return parsed
