@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tidegate._wire.http1 import Exchange
     from tidegate._wire.pool import Connection
 
+_ALL: Final = frozenset(Phase)
 # Checking and waiting for a slot are no network time.
-_UNTIMED: Final = (Phase.CHECK, Phase.ADMIT, Phase.AUTHORIZE, Phase.REDIRECT)
+_OF_THE_NETWORK: Final = _ALL - {Phase.CHECK, Phase.ADMIT, Phase.AUTHORIZE, Phase.REDIRECT}
 
 
 class Progress:
@@ -98,16 +99,20 @@ class Progress:
 
     def seconds(self) -> dict[Phase, float]:
         """The seconds per phase of this hop so far, in the order of the phases."""
-        seconds = dict.fromkeys(self._phases, 0.0)
-        end = trio.current_time()
-        for phase, start in zip(reversed(self._phases), reversed(self._starts), strict=True):
-            seconds[phase] += end - start
-            end = start
-        return seconds
+        return dict(reversed(self._spent(_ALL).items()))
 
     def timings(self) -> Timings:
         """The seconds per phase of this hop so far, as far as they are the network's."""
-        return Timings(**{phase: spent for phase, spent in self.seconds().items() if phase not in _UNTIMED})
+        return Timings(**self._spent(_OF_THE_NETWORK))
+
+    def _spent(self, phases: frozenset[Phase]) -> dict[Phase, float]:
+        seconds: dict[Phase, float] = {}
+        end = trio.current_time()
+        for phase, start in zip(reversed(self._phases), reversed(self._starts), strict=True):
+            if phase in phases:
+                seconds[phase] = seconds.get(phase, 0.0) + end - start
+            end = start
+        return seconds
 
 
 def progress_of(observer: "Observer | None") -> Progress:
