@@ -37,6 +37,7 @@ from tidegate._version import __version__
 from tidegate.errors import FetchError
 from tidegate.telemetry import conventions as names
 from tidegate.telemetry.outcomes import Outcome, outcome_of
+from tidegate.telemetry.providers import Providers
 from tidegate.telemetry.redaction import shown_url
 
 OPT_IN: Final = frozenset({
@@ -48,9 +49,6 @@ OPT_IN: Final = frozenset({
 """Attributes and metrics that the conventions leave to the operator, as far as the engine knows them."""
 
 _SCOPE: Final = "tidegate"
-_LOOK_AGAIN: Final = 0.01
-"""Seconds after which a global provider that is set late is noticed, at the most."""
-
 _Attributes = dict[str, str | int]
 
 
@@ -90,8 +88,7 @@ class OpenTelemetryObserver:
         unknown = sorted(set(opt_in) - OPT_IN)
         if unknown:
             raise ValueError(f"opt_in may hold {', '.join(sorted(OPT_IN))}, not {', '.join(unknown)}")
-        self._traces, self._measures = tracer_provider is not None, meter_provider is not None
-        self._look_again = 0.0
+        self._providers = Providers(tracer_provider, meter_provider)
         self._tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider, names.SCHEMA)
         self._metrics = _Metrics(meter_provider, metric_hosts, redact, opt_in)
         self._query = query
@@ -103,19 +100,7 @@ class OpenTelemetryObserver:
     @property
     def kinds(self) -> frozenset[type[Event]]:
         """What it wants to be told of: nothing as long as nobody has set a provider (W-11)."""
-        if not (self._traces and self._measures):
-            self._look_for_providers()
-        return _KINDS if self._traces or self._measures else _NONE
-
-    def _look_for_providers(self) -> None:
-        # To ask costs microseconds, since the API looks into the environment each time.
-        now = time.monotonic()
-        if now < self._look_again:
-            return
-        self._look_again = now + _LOOK_AGAIN
-        # The API's own providers do nothing; once there is another one, it stays.
-        self._traces = self._traces or _is_set(trace.get_tracer_provider())
-        self._measures = self._measures or _is_set(metrics.get_meter_provider())
+        return _KINDS if self._providers.are_set else _NONE
 
     def on_event(self, event: Event) -> None:
         """See `tidegate.Observer`."""
@@ -186,9 +171,9 @@ class OpenTelemetryObserver:
             facts[names.NETWORK_PROTOCOL_VERSION] = answer.http_version
         if error is not None:
             facts[names.ERROR_TYPE] = error
-        if self._measures:
+        if self._providers.measures:
             self._metrics.ended(request, now, facts)
-        if self._traces:
+        if self._providers.traces:
             self._make_span(request, now, facts, None if answer is None else answer.peer)
 
     def _make_span(self, request: "_Request", now: float, facts: _Attributes, peer: str | None) -> None:
@@ -233,11 +218,6 @@ _KINDS: Final = frozenset[type[Event]](
 
 def _is_blocked(error: FetchError | None) -> bool:
     return error is not None and outcome_of(error.reason) is Outcome.BLOCKED
-
-
-def _is_set(provider: object) -> bool:
-    """False for the providers of the API, of which only those for traces have public classes."""
-    return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
 # The members of enums are slow to get at.
